@@ -22,7 +22,20 @@ from corral_client.errors import (
     WaitTimeout,
 )
 from corral_client.instances import AsyncInstanceHandle
-from corral_client.models import Action, Created, Event, Instance, Operation, Plan, Progress
+from corral_client.machine_models import (
+    Credentials,
+    GpuMetrics,
+    ImagePull,
+    Jupyter,
+    MachineUse,
+    Metrics,
+    Sample,
+    SshLogin,
+    Utilization,
+    Volume,
+    WebTerminal,
+)
+from corral_client.models import Action, Created, Event, Instance, Operation, Plan, Progress, VolumeMount
 from corral_client.record_models import AuditLine, Delivery, Identity, Orphan, OrphanReport, StuckInstance
 from corral_client.resource_models import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.sync.client import Client
@@ -42,18 +55,24 @@ __all__ = [
     "CorralApiError",
     "CorralError",
     "Created",
+    "Credentials",
     "Delivery",
     "Event",
     "FieldError",
+    "GpuMetrics",
     "Health",
     "Identity",
+    "ImagePull",
     "Instance",
     "InstanceFailed",
     "InstanceHandle",
     "Invalid",
     "Job",
     "JobStats",
+    "Jupyter",
     "ListedTemplate",
+    "MachineUse",
+    "Metrics",
     "NotFound",
     "Operation",
     "Orphan",
@@ -64,9 +83,15 @@ __all__ = [
     "Product",
     "Progress",
     "RateLimited",
+    "Sample",
     "ServerError",
+    "SshLogin",
     "StuckInstance",
     "Template",
     "Unauthorised",
+    "Utilization",
+    "Volume",
+    "VolumeMount",
     "WaitTimeout",
+    "WebTerminal",
 ]

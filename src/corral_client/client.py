@@ -8,6 +8,7 @@ from typing import Final, Self
 from corral_client.events import AsyncEvents
 from corral_client.instances import AsyncInstances
 from corral_client.login import target
+from corral_client.machine_models import Utilization, Volume, VolumeList
 from corral_client.record_models import Identity, OrphanReport
 from corral_client.records import AsyncAudit, AsyncDeliveries
 from corral_client.resource_models import Health
@@ -62,6 +63,14 @@ class AsyncClient:
     async def orphans(self) -> OrphanReport:
         """Machines that carry the installation's mark without a record, and instances that make no progress."""
         return await self._transport.get(OrphanReport, "/api/orphans")
+
+    async def volumes(self) -> list[Volume]:
+        """Network storage of the account, each with the region whose machines can mount it."""
+        return (await self._transport.get(VolumeList, "/api/volumes")).volumes
+
+    async def utilization(self) -> Utilization:
+        """How busy each running machine is: the newest values that are known."""
+        return await self._transport.get(Utilization, "/api/utilization")
 
     async def health(self) -> Health:
         """How every part of the service is, also when one is down."""

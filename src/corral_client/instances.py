@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Unpack
-from urllib.parse import quote
 
-from corral_client.errors import Ambiguous, NotFound
 from corral_client.events import AsyncEvents
-from corral_client.models import GONE, Action, Created, Instance, InstancePage, Operation, OperationList, Plan, Progress
-from corral_client.orders import Order, StartTerms, camel
+from corral_client.instance_reads import AsyncInstanceReads, path_of
+from corral_client.models import Action, Created, Instance, Plan, Progress
+from corral_client.orders import Order, StartTerms, body_of, camel
 from corral_client.transport import Transport
 from corral_client.watching import Aim, watch
 
@@ -20,17 +19,18 @@ WAIT_SECONDS = 1800.0
 OnProgress = Callable[[Progress], object]
 
 
-class AsyncInstances:
+class AsyncInstances(AsyncInstanceReads):
     """`client.instances`. Wherever *named* is taken, it is an id, the provider's id or the name of a live instance."""
 
     def __init__(self, transport: Transport, events: AsyncEvents) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._events = events
 
     async def create(self, *, idempotency_key: str | None = None, **order: Unpack[Order]) -> AsyncInstanceHandle:
         """
         Order an instance; returns as soon as the request is recorded, long before the machine is ready.
 
+        A template, an image or both say what runs; `secrets` are environment variables that are never shown again.
         However often the connection fails meanwhile, one instance is made. A program that may be restarted passes its
         own *idempotency_key*, and gets the same instance again within 24 hours.
 
@@ -38,74 +38,28 @@ class AsyncInstances:
             >>> (await job.wait_until_ready()).status
             'ready'
         """
-        body = camel(order)
+        body = body_of(order)
         created = await self._transport.act("POST", Created, "/api/instances", body=body, key=idempotency_key)
         return AsyncInstanceHandle(self, created.instance_id, created=created)
 
     async def plan(self, **order: Unpack[Order]) -> Plan:
         """What `create` would try, in order, and why the rest would not do. Nothing is made."""
         query = {"dryRun": True}
-        return await self._transport.act("POST", Plan, "/api/instances", query=query, body=camel(order), key=None)
-
-    async def get(self, named: str) -> Instance:
-        """
-        One instance as it is now; raises NotFound, or Ambiguous when several live ones have that name.
-
-        A name that only deleted instances had means the last of them.
-        """
-        if named.startswith("inst_"):
-            try:
-                return await self._by_id(named)
-            except NotFound as missing:
-                return _chosen(named, await self._by_name(named), missing)
-        found = await self._by_name(named)
-        if any(instance.status not in GONE for instance in found):
-            return _chosen(named, found, None)
-        try:
-            return await self._by_id(named)
-        except NotFound as missing:
-            return _chosen(named, found, missing)
-
-    async def list(
-        self,
-        *,
-        status: str | None = None,
-        name: str | None = None,
-        region: str | None = None,
-        owner: str | None = None,
-        page_size: int = 100,
-    ) -> AsyncGenerator[Instance]:
-        """
-        All instances that match, newest first, read page by page as they are consumed.
-
-        *owner* is the name of the key that created it, or `local`; a service of an earlier release ignores it.
-
-            >>> [instance.name async for instance in client.instances.list(status="ready", name="train")]
-            ['train']
-        """
-        start, seen = dict[str, str | int](), set[str]()
-        while True:
-            query = {"status": status, "name": name, "region": region, "owner": owner, "limit": page_size, **start}
-            page = await self._transport.get(InstancePage, "/api/instances", query)
-            new = [instance for instance in page.instances if instance.id not in seen]
-            seen.update(instance.id for instance in new)
-            for instance in new:
-                yield instance
-            if len(page.instances) < page_size:
-                return
-            if new and "offset" not in start:
-                start = {"after": page.instances[-1].id}
-            else:  # a service of an earlier release ignores `after`: it returned the first page again
-                start = {"offset": int(start.get("offset", 0)) + page_size}
-
-    async def count(self, *, status: str | None = None, name: str | None = None, region: str | None = None) -> int:
-        """How many instances match, also those that are gone, without reading them."""
-        query = {"status": status, "name": name, "region": region, "limit": 1}
-        return (await self._transport.get(InstancePage, "/api/instances", query)).total
+        return await self._transport.act("POST", Plan, "/api/instances", query=query, body=body_of(order), key=None)
 
     async def adopt(self, novita_instance_id: str) -> Instance:
         """Make a machine of the provider's account an instance; one that is one already is returned as it is."""
-        return await self._transport.act("POST", Instance, f"{_path(novita_instance_id)}/adopt", body={}, key=None)
+        return await self._transport.act("POST", Instance, f"{path_of(novita_instance_id)}/adopt", body={}, key=None)
+
+    async def set_labels(self, named: str, labels: Mapping[str, str]) -> Instance:
+        """
+        Replace all labels of an instance; returns it with the new ones.
+
+            >>> (await client.instances.set_labels("train", {"team": "vision"})).labels
+            {'team': 'vision'}
+        """
+        found = await self.get(named)
+        return await self._transport.act("PATCH", Instance, path_of(found.id), body={"labels": dict(labels)}, key=None)
 
     async def start(
         self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]
@@ -152,13 +106,8 @@ class AsyncInstances:
             True
         """
         found = await self.get(named)
-        receipt = await self._transport.act("DELETE", Action, _path(found.id), key=idempotency_key)
+        receipt = await self._transport.act("DELETE", Action, path_of(found.id), key=idempotency_key)
         return AsyncInstanceHandle(self, found.id, action=receipt)
-
-    async def operations(self, named: str) -> Sequence[Operation]:
-        """What was asked of an instance, newest first."""
-        found = await self.get(named)
-        return (await self._transport.get(OperationList, f"{_path(found.id)}/operations")).operations
 
     def handle(self, instance_id: str) -> AsyncInstanceHandle:
         """A handle of an instance by its id; sends no request."""
@@ -214,14 +163,8 @@ class AsyncInstances:
         self, verb: str, named: str, key: str | None, terms: Mapping[str, object]
     ) -> AsyncInstanceHandle:
         found = await self.get(named)
-        receipt = await self._transport.act("POST", Action, f"{_path(found.id)}/{verb}", body=terms, key=key)
+        receipt = await self._transport.act("POST", Action, f"{path_of(found.id)}/{verb}", body=terms, key=key)
         return AsyncInstanceHandle(self, found.id, action=receipt)
-
-    async def _by_id(self, instance_id: str) -> Instance:
-        return await self._transport.get(Instance, _path(instance_id))
-
-    async def _by_name(self, name: str) -> Sequence[Instance]:
-        return [instance async for instance in self.list(name=name)]
 
 
 class AsyncInstanceHandle:
@@ -280,17 +223,3 @@ class AsyncInstanceHandle:
     async def delete(self) -> AsyncInstanceHandle:
         """As `client.instances.delete`."""
         return await self._instances.delete(self.id)
-
-
-def _chosen(name: str, found: Sequence[Instance], missing: NotFound | None) -> Instance:
-    """The one instance of *found* that *name* means."""
-    live = [instance for instance in found if instance.status not in GONE]
-    if len(live) > 1:
-        raise Ambiguous(name, live)
-    if not found:
-        raise missing or NotFound(f"there is no instance {name!r}", code="INSTANCE_NOT_FOUND", status=404)
-    return live[0] if live else found[0]
-
-
-def _path(instance_id: str) -> str:
-    return f"/api/instances/{quote(instance_id, safe='')}"

@@ -111,6 +111,13 @@ class Spot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     noticed_at: datetime | None = None
 
 
+class VolumeMount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Network storage, and where a machine sees it."""
+
+    id: str
+    mount: str
+
+
 class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One instance, as it was when asked for."""
 
@@ -123,6 +130,18 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     product_id: str | None = None
     product_name: str
     template_id: str | None
+    image: str | None = None
+    """The image that the create named; None when the template's runs."""
+    image_auth_id: str | None = None
+    command: str | None = None
+    entrypoint: str | None = None
+    env: dict[str, str] = {}
+    secret_names: list[str] = []
+    ports: list[str] | None = None
+    """The ports that the create named, such as 8080/http; None when those of the template are open."""
+    volumes: list[VolumeMount] = []
+    min_cuda: str | None = None
+    labels: dict[str, str] = {}
     billing_mode: str | None
     price: float | None = None
     billed: bool | None = None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NotRequired, TypedDict
 
 BillingMode = Literal["spot", "onDemand"]
+LogSource = Literal["system", "instance"]
+
+_NAMED_BY_USERS: Final = ("env", "secrets", "labels")
+"""Fields of an order whose keys are the user's own, and stay as they are."""
 
 
 class Order(TypedDict):
@@ -13,7 +17,18 @@ class Order(TypedDict):
 
     name: str
     product_name: str
-    template_id: str | int
+    template_id: NotRequired[str | int]
+    """Required unless there is an image."""
+    image: NotRequired[str]
+    image_auth_id: NotRequired[str]
+    command: NotRequired[str]
+    entrypoint: NotRequired[str]
+    env: NotRequired[Mapping[str, str]]
+    secrets: NotRequired[Mapping[str, str]]
+    ports: NotRequired[Sequence[str]]
+    volumes: NotRequired[Sequence[VolumeOrder]]
+    min_cuda: NotRequired[str]
+    labels: NotRequired[Mapping[str, str]]
     gpu_num: NotRequired[int]
     rootfs_size: NotRequired[int]
     region: NotRequired[str]
@@ -24,6 +39,13 @@ class Order(TypedDict):
     wait_for_capacity: NotRequired[str | int]
     webhook_url: NotRequired[str]
     health_check: NotRequired[HealthCheckOrder]
+
+
+class VolumeOrder(TypedDict):
+    """Network storage to mount, by its id, at an absolute path."""
+
+    id: str
+    mount: str
 
 
 class HealthCheckOrder(TypedDict, total=False):
@@ -43,6 +65,13 @@ class StartTerms(TypedDict, total=False):
     health_check_config: HealthCheckOrder
     target_port: int
     webhook_url: str
+
+
+def body_of(order: Order) -> dict[str, object]:
+    """The request body of *order*."""
+    fields: dict[str, object] = {**order}
+    own = {name: fields.pop(name) for name in _NAMED_BY_USERS if fields.get(name) is not None}
+    return camel(fields) | own
 
 
 def camel(order: Mapping[str, object]) -> dict[str, object]:

@@ -13,7 +13,7 @@ import contextlib
 import os
 import random
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import aiohttp
@@ -39,7 +39,7 @@ SILENCE_SECONDS: Final = 45.0
 """A stream sends something every 15 s; after three times that without a byte it is dead."""
 
 T = TypeVar("T")
-Query = Mapping[str, str | int | float | bool | None]
+Query = Mapping[str, str | int | float | bool | Sequence[str] | None]
 
 
 async def pause(seconds: float) -> None:
@@ -95,14 +95,18 @@ class Transport:
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, path: str, query: Query, headers: Mapping[str, str]
+        self, path: str, query: Query, headers: Mapping[str, str], *, silence: float | None = SILENCE_SECONDS
     ) -> AsyncGenerator[AsyncGenerator[bytes]]:
-        """One attempt to open a stream: its bytes, until it ends; raises CorralApiError, also while it is read."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=SILENCE_SECONDS)
+        """
+        One attempt to open a stream: its bytes, until it ends; raises CorralApiError, also while it is read.
+
+        After *silence* seconds without a byte it counts as lost.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=silence)
         with self._connection_errors():
             async with self._open().get(
                 self._url(path, query),
-                headers={**headers, "Accept": "text/event-stream"},
+                headers={"Accept": "text/event-stream", **headers},
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
@@ -207,5 +211,11 @@ def _cause(error: Exception) -> str:
     return os.strerror(number) if number else str(error) or type(error).__name__
 
 
-def _text(value: str | float) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+def _text(value: str | float | Sequence[str]) -> str | list[str]:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int() | float():
+            return str(value)
+        case _:
+            return list(value)

@@ -9,6 +9,7 @@ from typing import Self
 
 from corral_client.client import MAX_RETRIES, TIMEOUT_SECONDS, AsyncClient
 from corral_client.events import PATIENCE_SECONDS, AsyncEvents
+from corral_client.machine_models import Utilization, Volume
 from corral_client.models import Event
 from corral_client.record_models import Identity, OrphanReport
 from corral_client.resource_models import Health
@@ -110,6 +111,24 @@ class Client:
             []
         """
         return self._loop.run(self._inner.orphans())
+
+    def volumes(self) -> list[Volume]:
+        """
+        Network storage of the account, each with the region whose machines can mount it.
+
+            >>> client.volumes()[0].size_gb > 0
+            True
+        """
+        return self._loop.run(self._inner.volumes())
+
+    def utilization(self) -> Utilization:
+        """
+        How busy each running machine is: the newest values that are known.
+
+            >>> "train" in [machine.name for machine in client.utilization().instances]
+            True
+        """
+        return self._loop.run(self._inner.utilization())
 
     def health(self) -> Health:
         """

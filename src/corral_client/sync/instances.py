@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Generator, Mapping
 from typing import Any, Unpack
 
 from corral_client.instances import WAIT_SECONDS, AsyncInstanceHandle, AsyncInstances, OnProgress
-from corral_client.models import Action, Created, Instance, Operation, Plan, Progress
+from corral_client.models import Action, Created, Instance, Plan, Progress
 from corral_client.orders import Order, StartTerms
+from corral_client.sync.instance_reads import InstanceReads
 from corral_client.sync.looping import LoopThread
 from corral_client.watching import Aim
 
 
-class Instances:
+class Instances(InstanceReads):
     """`client.instances`; see `AsyncInstances`."""
 
     def __init__(self, inner: AsyncInstances, loop: LoopThread) -> None:
+        super().__init__(inner, loop)
         self._inner = inner
-        self._loop = loop
 
     def create(self, *, idempotency_key: str | None = None, **order: Unpack[Order]) -> InstanceHandle:
         """
@@ -44,43 +45,6 @@ class Instances:
         """
         return self._loop.run(self._inner.plan(**order))
 
-    def get(self, named: str) -> Instance:
-        """
-        One instance as it is now; raises NotFound, or Ambiguous when several live ones have that name.
-
-            >>> client.instances.get("train").status
-            'ready'
-        """
-        return self._loop.run(self._inner.get(named))
-
-    def list(
-        self,
-        *,
-        status: str | None = None,
-        name: str | None = None,
-        region: str | None = None,
-        owner: str | None = None,
-        page_size: int = 100,
-    ) -> Generator[Instance]:
-        """
-        All instances that match, newest first, read page by page as they are consumed.
-
-            >>> [instance.name for instance in client.instances.list(status="ready", name="train")]
-            ['train']
-        """
-        return self._loop.iterate(
-            self._inner.list(status=status, name=name, region=region, owner=owner, page_size=page_size)
-        )
-
-    def count(self, *, status: str | None = None, name: str | None = None, region: str | None = None) -> int:
-        """
-        How many instances match, also those that are gone, without reading them.
-
-            >>> client.instances.count(status="ready", name="train")
-            1
-        """
-        return self._loop.run(self._inner.count(status=status, name=name, region=region))
-
     def adopt(self, novita_instance_id: str) -> Instance:
         """
         Make a machine of the provider's account an instance; one that is one already is returned as it is.
@@ -90,6 +54,17 @@ class Instances:
             'train'
         """
         return self._loop.run(self._inner.adopt(novita_instance_id))
+
+    def set_labels(self, named: str, labels: Mapping[str, str]) -> Instance:
+        """
+        Replace all labels of an instance; returns it with the new ones.
+
+            >>> client.instances.set_labels("train", {"team": "vision"}).labels
+            {'team': 'vision'}
+            >>> [instance.name for instance in client.instances.list(label="team:vision", status="ready")]
+            ['train']
+        """
+        return self._loop.run(self._inner.set_labels(named, labels))
 
     def start(self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]) -> InstanceHandle:
         """
@@ -133,15 +108,6 @@ class Instances:
             True
         """
         return self._handle(self._inner.delete(named, idempotency_key=idempotency_key))
-
-    def operations(self, named: str) -> Sequence[Operation]:
-        """
-        What was asked of an instance, newest first.
-
-            >>> client.instances.operations("train")[-1].kind
-            'create'
-        """
-        return self._loop.run(self._inner.operations(named))
 
     def handle(self, instance_id: str) -> InstanceHandle:
         """

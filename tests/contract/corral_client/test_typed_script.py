@@ -33,12 +33,29 @@ with Client() as client:
         ready = machine(client, "train")
         price: float | None = ready.price
         print(ready.connection_details.ssh, price)
+        own = client.instances.create(
+            name="own",
+            product_name="RTX 4090 24GB",
+            image="ghcr.io/acme/train:1",
+            env={"STEPS": "1000"},
+            secrets={"HF_TOKEN": "…"},
+            ports=["8080/http"],
+            volumes=[{"id": client.volumes()[0].id, "mount": "/data"}],
+            labels={"team": "vision"},
+        )
+        for line in client.instances.logs(own.id, source="system", follow=True):
+            print(line.rstrip())
+        login = client.instances.credentials(own.id)
+        host: str | None = None if login.ssh is None else login.ssh.host
+        busy: list[float | None] = [machine.gpu for machine in client.utilization().instances]
+        percent: float | None = client.instances.image_pull(own.id).percent
+        print(host, busy, percent, client.instances.metrics(own.id).gpu, client.instances.set_labels(own.id, {}).labels)
     except InstanceFailed as failed:
         print(failed.code)
     except CorralApiError as error:
         print(error.code, error.request_id)
     finally:
-        for instance in client.instances.list(name="train"):
+        for instance in client.instances.list(label=["team:vision"], q="own"):
             client.instances.delete(instance.id)
 '''
 
