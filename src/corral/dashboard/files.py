@@ -1,4 +1,4 @@
-"""Serves the pages and what they load, as they lie in this folder."""
+"""Serves the pages and what they load: the files in this folder, scripts without their comments."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ _TYPES = {".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml", ".j
 
 _SCRIPT = re.compile(r'<script type="module" src="([./]*dashboard/)([\w/.]+)"></script>')
 _IMPORT = re.compile(r'^import [^;]*?from "([^"]+)";$', re.MULTILINE)
+_COMMENT = re.compile(rb"^ *//.*", re.MULTILINE)
+"""A line of a script that is only a comment. No browser needs them, and they are a twelfth of all bytes."""
 
 
 def handlers() -> list[HTTPRouteHandler]:
     """The routes of the pages."""
     texts = {
-        f"{folder.name}/{path.name}": path.read_bytes()
+        f"{folder.name}/{path.name}": _without_comments(path.read_bytes(), path.name)
         for folder in files("corral.dashboard").iterdir()
         if folder.is_dir()
         for path in folder.iterdir()
@@ -62,6 +64,11 @@ def handlers() -> list[HTTPRouteHandler]:
         return _served(file, request)
 
     return [part, *(_page(path, held[f"{folder}/page.html"]) for path, folder in PAGES.items())]
+
+
+def _without_comments(text: bytes, name: str) -> bytes:
+    """A script without comments; each leaves an empty line, so that an error has the line number of the source."""
+    return _COMMENT.sub(b"", text) if name.endswith(".js") else text
 
 
 def _page(path: str, file: StaticFile) -> HTTPRouteHandler:

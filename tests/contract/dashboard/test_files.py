@@ -117,6 +117,16 @@ async def test_all_pages_together_are_light(service: Service) -> None:
     assert sum(int(answer.headers["content-length"]) for answer in sent) <= 80_000
 
 
+async def test_scripts_are_sent_without_their_comments(service: Service) -> None:
+    """Every other line is as in the source and has its number; no text of several lines can lose one of them."""
+    for path in SCRIPTS:
+        source = (ROOT / path.removeprefix("/dashboard/")).read_text(encoding="utf-8").split("\n")
+        sent = (await service.ask("GET", path)).body.decode().split("\n")
+
+        assert sent == ["" if line.lstrip().startswith("//") else line for line in source]
+        assert [line for line in source if line.count("`") % 2] == []
+
+
 async def test_an_unknown_part_gets_the_usual_error_shape(service: Service) -> None:
     """Also one that names another file of the package."""
     for name in (
