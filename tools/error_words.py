@@ -42,6 +42,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     409: {
         "STARTUP_OPERATION_IN_PROGRESS": "A create, start or restart is in progress; `details` says which.",
         "OPERATION_IN_PROGRESS": "Another operation is in progress, or the instance was changed at the same time.",
+        "NO_CREDENTIALS_YET": "The machine offers no login: it is not created yet, does not run, or is gone.",
         "KEY_NAME_TAKEN": "An API key in use has this name; revoke it first, or choose another name.",
         "NAME_AMBIGUOUS": "Several live instances have this name; the message lists their ids.",
         "IDEMPOTENCY_KEY_REUSED": "This `Idempotency-Key` was used for another request in the last 24 hours.",

@@ -61,6 +61,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "operator": (
         "GET /api/instances/{instance_id}/request",
+        "GET /api/instances/{instance_id}/credentials",
         "POST /api/instances",
         "DELETE /api/instances/{instance_id}",
         "POST /api/instances/{instance_id}/adopt",

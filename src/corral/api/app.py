@@ -48,6 +48,7 @@ from corral.api.routes import (
     settings,
     webhooks,
 )
+from corral.api.routes.machine import credentials
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain import errors
@@ -107,6 +108,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         *instances.handlers(engine, reader, parts.clock),
         *actions.handlers(engine, reader),
         *orphans.handlers(engine),
+        *credentials.handlers(engine.credentials, engine.audit),
         Router("/", route_handlers=parts.pages, opt=OPEN),
     ]
     return build_around(routes, parts)

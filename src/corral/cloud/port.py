@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from corral.domain.machine.access import MachineAccess
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
 
@@ -89,6 +90,10 @@ class Cloud(Protocol):
 
         *awaited*: the machine runs and waits for this lookup to become usable, so it goes before other reads.
         """
+        ...
+
+    async def machine_access(self, provider_id: str) -> MachineAccess | None:
+        """The logins and log addresses of one instance, never cached; None when the provider says there is none."""
         ...
 
     async def instances(self, on_page: OnPage | None = None) -> Listing:

@@ -16,7 +16,7 @@ COMMAND_LINE: Final = Caller(name="command line", access=Access.ADMIN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One request that could change something."""
+    """One request that could change something, or that read passwords."""
 
     at: datetime
     caller: Caller | None

@@ -19,6 +19,7 @@ from corral.engine.commands.create import CreateInstance
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
+from corral.engine.machine.credentials import CredentialQueries
 from corral.engine.maintenance import retention
 from corral.engine.maintenance.orphans import OrphanSweep
 from corral.engine.maintenance.stuck import StuckSweep
@@ -66,6 +67,7 @@ class Engine:
     pages: InstancePages
     listing: MergedListing
     fleet: Fleet
+    credentials: CredentialQueries
     create: CreateInstance
     change: ChangeInstance
     adopt: AdoptInstance
@@ -138,6 +140,7 @@ def build_engine(runtime: Runtime) -> Engine:
         unmade=UncreatedInstances.of(cloud, observations),
         recorder=recorder,
     )
+    queries = InstanceQueries(database, cache_registry)
     steps = Steps(runtime=runtime, create_step=create_step, recorder=recorder, recent_lookups=recent_lookups)
     engine = Engine(
         runtime=runtime,
@@ -150,7 +153,7 @@ def build_engine(runtime: Runtime) -> Engine:
         audit=AuditLog(database, clock, metrics),
         describer=describer,
         catalog=catalog,
-        queries=InstanceQueries(database, cache_registry),
+        queries=queries,
         pages=InstancePages(database, describer, clock),
         listing=merged_listing,
         fleet=Fleet(
@@ -160,6 +163,7 @@ def build_engine(runtime: Runtime) -> Engine:
             reachability=runtime.reachability,
             clock=clock,
         ),
+        credentials=CredentialQueries(cloud, queries),
         create=CreateInstance(
             database=database,
             catalog=catalog,

@@ -23,6 +23,7 @@ from corral.domain.errors import (
     CloudTransientError,
     CloudUnknownError,
 )
+from corral.domain.machine.access import credentials
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.placement.catalog import (
     BillingMode,
@@ -451,6 +452,7 @@ async def test_no_secret_is_logged_whatever_happens() -> None:
         found = await parts.cloud.create(order("corral-1", template=private, credentials=login))
         await clock.sleep(10)
         seen = await look(parts, found)
+        access = await parts.cloud.machine_access(found)
         for fault in ("garbage", "error_500", "lost_reply", "html", "truncated", "throttle"):
             sim.fault(fault)
             try:
@@ -460,8 +462,11 @@ async def test_no_secret_is_logged_whatever_happens() -> None:
             await parts.cloud.instances()
     assert seen.connection is not None
 
-    secrets = [KEY, SECRET, password, seen.connection.ssh_password or KEY]
+    assert access is not None
+    assert access.ssh_password
+    secrets = [KEY, SECRET, password, access.ssh_password]
     reported = out.getvalue() + "".join(f"{e!r} {e.details} {e.__cause__!r}" for e in errors) + repr(seen) + repr(login)
+    reported += repr(access) + repr(credentials(access))
     assert len(errors) == 4
     assert "cloud.called" in reported
     assert [secret for secret in secrets if secret in reported] == []

@@ -108,7 +108,7 @@ def test_access_details_are_read_from_a_detailed_lookup_only() -> None:
     seen = instance(parts, detailed=True)
 
     assert seen.connection == Connection(
-        ssh_command="ssh -p 1 root@h", ssh_password="s3cret", jupyter_address=None, web_terminal_address="https://t"
+        ssh_command="ssh -p 1 root@h", jupyter_address=None, web_terminal_address="https://t"
     )
     assert "s3cret" not in repr(seen)
     assert instance(parts).connection is None

@@ -12,7 +12,7 @@ from support.provider.sightings import shown
 
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.phases import Phase
-from corral.domain.observation.sighting import Connection, Sighting
+from corral.domain.observation.sighting import Sighting
 from corral.engine.observe.recent_lookups import FRESH, MOST, RecentLookups
 
 SEEN = shown("p1", Sighting.RUNNING)
@@ -49,16 +49,10 @@ def test_an_old_or_mismatched_lookup_is_not_used() -> None:
         assert recent_lookups.take(instance, now) is None
 
 
-def test_it_keeps_few_and_no_password() -> None:
+def test_it_keeps_few() -> None:
     """Unused results must not accumulate."""
     recent_lookups = RecentLookups(SteppedClock())
     recent_lookups.keep(SEEN, NOW)
     for number in range(MOST):
         recent_lookups.keep(shown(f"q{number}", Sighting.RUNNING), NOW)
     assert recent_lookups.take(UP, NOW) is None
-
-    recent_lookups.keep(replace(SEEN, connection=Connection(ssh_command="ssh", ssh_password="secret")), NOW)
-    seen = recent_lookups.take(UP, NOW)
-    assert seen is not None
-    assert seen.connection is not None
-    assert (seen.connection.ssh_command, seen.connection.ssh_password) == ("ssh", None)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
 
 LONGEST_LENGTH = 20
 """Digits of a Content-Length that are converted; Python refuses to convert thousands of them."""
+AUDITED_READ = "/credentials"
+"""Reads whose path has this are audited like changes: they return passwords."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 _PROCESS = secrets.token_hex(8)
@@ -78,7 +80,7 @@ class Edge:
                 scope=scope, method=method, headers=headers, ids=request_ids(headers), clock=self.clock
             )
             keep_context(scope, context)
-            if method in CHANGING:
+            if method in CHANGING or AUDITED_READ in scope["path"]:
                 send = AuditMiddleware(trail=self.audit, context=context, send=send)
             await _Exchange(self, context, receive, send).serve()
 

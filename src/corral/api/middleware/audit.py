@@ -1,5 +1,5 @@
 """
-The audit line of every request that could change something.
+The audit line of every request that could change something, or that reads passwords.
 
 A route that changes the database gives the line (`RequestContext.success_line`) to the command, which writes it in the
 transaction of the change, and then sets `is_audited`. Every other response, such as a refusal, waits here until its

@@ -65,6 +65,7 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances/stop"): {400: ("INSTANCE_NOT_STOPPABLE",), **NAMED},
     ("post", "/api/instances/delete"): NAMED,
     ("post", "/api/instances/{instance_id}/adopt"): {**PROVIDER, 404: ("INSTANCE_NOT_FOUND",)},
+    ("get", "/api/instances/{instance_id}/credentials"): {409: ("NO_CREDENTIALS_YET",)},
     ("get", "/api/instances/comprehensive"): {404: ("NOT_FOUND",)},
     ("post", "/api/keys"): {409: ("KEY_NAME_TAKEN",)},
     ("post", "/api/cache/clear"): {404: ("CACHE_NOT_FOUND",)},
@@ -76,7 +77,7 @@ _MEANINGS: Final[Mapping[int, str]] = {
     403: "The caller is not allowed to do this, or not from this address.",
     404: "What the request names does not exist.",
     408: "The body did not arrive in time.",
-    409: "Another operation is in progress, or the key was used for another request.",
+    409: "Another operation is in progress, what is asked for is not there yet, or the key was used before.",
     413: "The body is too large.",
     415: "The body must be `application/json`.",
     429: "Too many requests; `Retry-After` says when to try again.",
@@ -163,7 +164,7 @@ def _tables(
     tables += [WITH_PARAMETERS] if asked else []
     tables += [CHANGING] if method != "get" else []
     tables += [{404: (OF_PARAMETER[name],)} for name in named if name in OF_PARAMETER]
-    tables += [PROVIDER] if "catalog" in operation.get("tags", ()) else []
+    tables += [PROVIDER] if {"catalog", "machines"} & {*operation.get("tags", ())} else []
     return [*tables, OF_ROUTE.get((method, path), {})]
 
 

@@ -20,7 +20,7 @@ from corral.engine.auth.audit_log import AuditLog
 
 
 class AuditLineDetails(msgspec.Struct, rename="camel"):
-    """One call that could change something."""
+    """One call that could change something, or that read logins."""
 
     number: int
     at: str
@@ -62,7 +62,9 @@ def handlers(trail: AuditLog) -> list[HTTPRouteHandler]:
         ] = None,
     ) -> AuditPage:
         """
-        Every POST, PUT, PATCH and DELETE of `CORRAL_EVENT_RETENTION` days, also the refused ones; no bodies.
+        Every POST, PUT, PATCH and DELETE, and every read of logins, of `CORRAL_EVENT_RETENTION` days.
+
+        Refused calls are listed too; bodies are not.
 
         `last` gives the newest lines; with the number of the first of them as `before` it gives those that precede.
         """

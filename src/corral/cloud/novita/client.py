@@ -22,6 +22,7 @@ from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import PAGE_SIZE, Page, read_all
 from corral.cloud.port import BeforeSend, Credentials, Listing, OnPage, ProviderCreate
 from corral.domain.errors import CloudRefusedError
+from corral.domain.machine.access import MachineAccess
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
 
@@ -39,6 +40,11 @@ AWAITED_MAX_WAIT_SECONDS: Final = 75.0
 """
 The same for the lookup of a machine that runs. Shorter than the minute after which a used-up limit has room, and its
 job is put back behind creates and the machine is billed meanwhile; longer changes nothing.
+"""
+USER_MAX_WAIT_SECONDS: Final = 10.0
+"""
+The same for a read that a person waits for. Shorter, and a burst of other reads refuses it; longer, and the person
+waits for an answer that `Retry-After` gives at once.
 """
 MOST_UNKNOWN_STATUSES: Final = 100
 """Unknown statuses are logged once each, up to this many."""
@@ -135,6 +141,23 @@ class NovitaCloud:
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without an id"), call)
         self._log_unknown_status(found.provider_status)
         return found
+
+    async def machine_access(self, provider_id: str) -> MachineAccess | None:
+        """The logins and log addresses of one instance, never cached; None when the provider says there is none."""
+        call = _read_call(
+            "instance",
+            "/v1/gpu/instance",
+            {"instanceId": provider_id},
+            about=provider_id,
+            max_wait_seconds=USER_MAX_WAIT_SECONDS,
+        )
+        try:
+            answer = await self._exchange.ask(call, wire.Instance)
+        except FaultError as fault:
+            if fault.outcome is CallOutcome.GONE:
+                return None
+            raise error_for(fault, call) from fault
+        return translate.machine_access(answer)
 
     async def instances(self, on_page: OnPage | None = None) -> Listing:
         """Every instance of the account, over all pages; calls *on_page* with each page as it arrives."""

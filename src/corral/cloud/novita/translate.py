@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from corral.cloud.novita import values, wire
+from corral.domain.machine.access import MachineAccess
 from corral.domain.observation.sighting import Connection, Endpoint, ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode, Cluster, PortKind, Product
 
@@ -175,10 +176,32 @@ def _connection(seen: wire.Instance) -> Connection:
     terminal = values.one(seen.web_terminal, wire.ConnectComponent)
     return Connection(
         ssh_command=_if_running(ssh, ssh.ssh_command),
-        ssh_password=_if_running(ssh, ssh.password),
         jupyter_address=_if_running(jupyter, jupyter.address),
         web_terminal_address=_if_running(terminal, terminal.address),
     )
+
+
+def machine_access(seen: wire.Instance) -> MachineAccess:
+    """Logins and log addresses; passwords as they are, because spaces may belong to them."""
+    ssh = values.one(seen.ssh, wire.ConnectComponent)
+    jupyter = values.one(seen.jupyter, wire.ConnectComponent)
+    terminal = values.one(seen.web_terminal, wire.ConnectComponent)
+    log = values.one(seen.log, wire.ConnectComponent)
+    return MachineAccess(
+        ssh_command=_if_running(ssh, ssh.ssh_command),
+        ssh_password=_secret(ssh.password),
+        web_terminal_address=_if_running(terminal, terminal.address),
+        web_terminal_username=_secret(terminal.username),
+        web_terminal_password=_secret(terminal.password),
+        jupyter_address=_if_running(jupyter, jupyter.address),
+        # Offered from the first state on, whatever `isRunning` says; an address that does not answer is an error.
+        system_log_address=_label(log.system_log_address) or None,
+        instance_log_address=_label(log.instance_log_address) or None,
+    )
+
+
+def _secret(value: values.Scalar) -> str | None:
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
 def _if_running(component: wire.ConnectComponent, value: values.Scalar) -> str | None:

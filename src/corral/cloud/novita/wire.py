@@ -62,12 +62,18 @@ class VolumeMount(msgspec.Struct):
 
 
 class ConnectComponent(msgspec.Struct, rename="camel"):
-    """SSH, Jupyter or a terminal in the browser."""
+    """SSH, Jupyter, a terminal in the browser, or the logs."""
 
     ssh_command: Scalar = None
+    username: Scalar = None
     password: Scalar = None
     address: Scalar = None
+    system_log_address: Scalar = None
+    instance_log_address: Scalar = None
     is_running: Scalar = None
+
+    def __repr__(self) -> str:
+        return "ConnectComponent(...)"
 
 
 class Instance(msgspec.Struct, rename="camel"):
@@ -100,6 +106,7 @@ class Instance(msgspec.Struct, rename="camel"):
     ssh: Part = msgspec.field(default=_NOTHING, name="connectComponentSSH")
     web_terminal: Part = msgspec.field(default=_NOTHING, name="connectComponentWebTerminal")
     jupyter: Part = msgspec.field(default=_NOTHING, name="connectComponentJupyter")
+    log: Part = msgspec.field(default=_NOTHING, name="connectComponentLog")
 
 
 class Instances(msgspec.Struct):

@@ -51,10 +51,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """How a person logs in. It holds passwords, so they are kept out of `repr`."""
+    """Where a person logs in; passwords are only in `MachineAccess`, which no record and no cache holds."""
 
     ssh_command: str | None = None
-    ssh_password: str | None = None
     jupyter_address: str | None = None
     web_terminal_address: str | None = None
 

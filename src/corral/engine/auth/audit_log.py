@@ -54,6 +54,10 @@ class AuditLog:
                 reason=repr(error),
             )
 
+    async def require(self, entry: AuditEntry) -> None:
+        """Write *entry* before something is handed out that cannot be taken back; raises StoreUnavailableError."""
+        await self._entries.add(entry)
+
     async def page(
         self,
         *,

@@ -6,7 +6,6 @@ Another process, or a job that runs too late, looks the instance up itself.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -31,9 +30,7 @@ class RecentLookups:
         )
 
     def keep(self, seen: ProviderInstance, at: datetime) -> None:
-        """Keep what a lookup that began at *at* showed, without the password."""
-        if seen.connection is not None:
-            seen = replace(seen, connection=replace(seen.connection, ssh_password=None))
+        """Keep what a lookup that began at *at* showed."""
         self._seen.put(seen.id, (at, seen))
 
     def take(self, instance: Instance, now: datetime) -> ProviderInstance | None:
