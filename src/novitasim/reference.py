@@ -13,7 +13,7 @@ from pathlib import Path
 from novitasim import settings
 from novitasim.faults import faults
 from novitasim.server import control, simulator
-from novitasim.workloads import behaviour
+from novitasim.workloads import behaviour, logs
 
 
 def tables() -> dict[str, str]:
@@ -28,6 +28,7 @@ def tables() -> dict[str, str]:
         ),
         "faults": _table(("fault", "what happens"), [(f"`{fault}`", faults.MEANING[fault]) for fault in faults.Fault]),
         "guests": _table(("behaviour", "what its web ports do"), list(behaviour.MEANING.items())),
+        "logs": _table(("behaviour", "what its log streams do"), list(logs.MEANING.items())),
         "controls": _table(
             ("call", "what it does"), [(f"`{method} {path}`", words) for method, path, words in control.described()]
         ),

@@ -19,6 +19,11 @@ from novitasim.accepts import Accepts, Span, choice, one_of, seconds, span, text
 _GUEST = r"healthy|login|gateway_200|long_page|refused|hang|slow:\d+(\.\d+)?|status:[1-5]\d\d"
 _GUEST_WORDS = "healthy | login | gateway_200 | long_page | refused | hang | slow:SECONDS | status:CODE"
 
+_LOG = r"(normal|cut|stall|endless|long_line|garbage|status:[1-5]\d\d|(redirect|elsewhere)(:https?://\S+)?)"
+_LOG_WORDS = (
+    "normal | cut | stall | endless | long_line | garbage | redirect or elsewhere, each also with :URL | status:CODE"
+)
+
 
 class SettingError(ValueError):
     """A setting's name or value was not accepted; the message says what is."""
@@ -197,6 +202,20 @@ class Settings:
         text("REGEX=BEHAVIOUR, several joined by ;", rf"|.+=({_GUEST})(;.+=({_GUEST}))*"),
         "how workloads answer by instance name; the first that matches counts",
     )
+
+    # Logs
+    log_stream: str = _setting(
+        "normal", text(_LOG_WORDS, _LOG), "how log streams behave without SIM_LOG; see the table of log streams"
+    )
+    log_offered: str = _setting(
+        "created", choice("created", "running"), "get shows log addresses from toCreate on, or only while running"
+    )
+    log_follow_default: bool = _setting(True, yes_no(), "a log stream without `follow` stays open; unknown")
+    log_sse_default: bool = _setting(False, yes_no(), "a log stream without `sse` is server-sent events; unknown")
+    log_timestamps: bool = _setting(False, yes_no(), "log lines begin with their time; unknown")
+    log_auth: str = _setting("none", choice("none", "bearer"), "what a log address asks for; unknown")
+    log_interval_seconds: float = _setting(10.0, seconds(), "a running program writes a line so often; 0 = never")
+    log_kept_lines: int = _setting(5000, whole(1), "lines that a log keeps; unknown")
 
 
 def fields() -> dict[str, tuple[Accepts, str, object]]:

@@ -158,6 +158,7 @@ def _mounts(world: World, instance: Instance, *, size_as_text: bool) -> list[Jso
 
 def _connections(world: World, instance: Instance, now: float, endpoints: Endpoints) -> Json:
     up = instance.status(now) is Status.RUNNING
+    has_log = _has_log(world, instance, now)
     password = world.id_of("password", instance.seq, 12)
     ssh = ""
     if up:
@@ -179,8 +180,15 @@ def _connections(world: World, instance: Instance, now: float, endpoints: Endpoi
             "isRunning": up and jupyter is not None,
         },
         "connectComponentLog": {
-            "systemLogAddress": endpoints.log_address(instance, "system") if up else "",
-            "instanceLogAddress": endpoints.log_address(instance, "instance") if up else "",
-            "isRunning": up,
+            "systemLogAddress": endpoints.log_address(instance, "system") if has_log else "",
+            "instanceLogAddress": endpoints.log_address(instance, "instance") if has_log else "",
+            "isRunning": has_log,
         },
     }
+
+
+def _has_log(world: World, instance: Instance, now: float) -> bool:
+    status = instance.status(now)
+    if world.settings.log_offered == "running":
+        return status is Status.RUNNING
+    return status not in {Status.PENDING, Status.REMOVED}

@@ -22,7 +22,8 @@ from novitasim.api.endpoints import RealisticEndpoints
 from novitasim.faults import injection
 from novitasim.server.clock import pause
 from novitasim.server.simulator import Simulator
-from novitasim.workloads import behaviour
+from novitasim.workloads import behaviour, logs
+from novitasim.workloads.log_stream import KINDS, LogStream
 from novitasim.world.instance import Instance, Port
 from novitasim.world.timeline import Status
 
@@ -89,7 +90,11 @@ class Workloads:
 
     def log_address(self, instance: Instance, kind: str) -> str:
         """Where the logs of an instance stream from."""
-        if self._simulator.world.settings.guest_mode in {"realistic", "off"}:
+        settings = self._simulator.world.settings
+        behaviour_name, url = logs.behaviour_of(instance, settings)
+        if behaviour_name == "elsewhere":
+            return url or f"https://logs.elsewhere.example/{instance.id}/{kind}"
+        if settings.guest_mode in {"realistic", "off"}:
             return RealisticEndpoints().log_address(instance, kind)
         return f"http://{_HOST}:{self._web_port}/{instance.id}/logs/{kind}"
 
@@ -103,9 +108,10 @@ class Workloads:
         instance = self._simulator.world.instances.get(match[1]) if match else None
         if instance is None or match is None:
             return web.Response(status=404, text="no such instance")
-        if port == "logs":
-            return web.Response(text=f"{instance.id} booted\n{instance.id} image pulled\n{instance.id} ready\n")
         now = self._simulator.now()
+        kind = request.path.rpartition("/")[2]
+        if port == "logs" and kind in KINDS and not instance.vanished(now):
+            return await LogStream(self._simulator, request, instance, kind).serve()
         starts = int(match[2] or 1)
         stale = self._simulator.world.settings.endpoint_changes_on_start and starts != instance.starts
         if instance.status(now) is not Status.RUNNING or stale or instance.vanished(now):

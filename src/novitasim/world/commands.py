@@ -11,8 +11,8 @@ import dataclasses
 
 from novitasim.api.create_request import invalid
 from novitasim.api.refusal import RefusalError
-from novitasim.world import ledger, spot, storages, timeline
-from novitasim.world.account import BROKEN_IMAGE, PRIVATE_REGISTRY, Job
+from novitasim.world import images, ledger, spot, storages, timeline
+from novitasim.world.account import Job
 from novitasim.world.instance import NEVER, Failure, Instance, Order, Port
 from novitasim.world.stock import Place
 from novitasim.world.timeline import Course, MachineShare, Status
@@ -36,8 +36,8 @@ def create(world: World, order: Order, now: float) -> Instance:
     order = dataclasses.replace(order, cluster_id=_cluster_for(world, order, now, seq))
     world.number()
     chosen, dice = world.settings, world.dice(seq, "birth")
-    boot, pull = chosen.boot_seconds.draw(dice), chosen.pull_seconds.draw(dice)
-    trouble = _pull_trouble(world, order)
+    boot, pull = chosen.boot_seconds.draw(dice), images.pull_seconds(order, chosen.pull_seconds.draw(dice))
+    trouble = images.pull_trouble(world, order)
     if trouble is None:
         course = timeline.created(now, boot=boot, pull=pull, pending=chosen.pending_first)
         failure = None
@@ -280,15 +280,3 @@ def _version(words: str) -> tuple[int, ...]:
         return tuple(int(part) for part in words.split("."))
     except ValueError as error:
         raise invalid(f"invalid minCudaVersion: {words!r}") from error
-
-
-def _pull_trouble(world: World, order: Order) -> str | None:
-    """Why the image cannot be pulled, if it cannot."""
-    if BROKEN_IMAGE in order.image:
-        return f"failed to pull image {order.image}: manifest unknown"
-    if not order.image.startswith(PRIVATE_REGISTRY):
-        return None
-    accepted = {f"{auth.username}:{auth.password}" for auth in world.auths.values()}
-    if order.image_auth_id or order.image_auth in accepted:
-        return None
-    return f"failed to pull image {order.image}: unauthorized"

@@ -185,14 +185,6 @@ async def test_realistic_names_look_like_the_providers(sim: Simulated) -> None:
     assert where[22].startswith("proxy.us-ca-6.gpu-instance.novita.ai:")
 
 
-async def test_logs_can_be_read(sim: Simulated, session: ClientSession) -> None:
-    instance_id = await sim.create()
-    sim.advance(5)
-    _, body = await sim.ask("/gpu/instance", instanceId=instance_id)
-
-    assert "booted" in (await get(session, body["connectComponentLog"]["instanceLogAddress"]))[1]
-
-
 async def test_an_unknown_workload_is_not_found(sim: Simulated, session: ClientSession) -> None:
     where = await up(sim, "healthy")
 
