@@ -13,18 +13,18 @@ _NAMED_BY_USERS: Final = ("env", "secrets", "labels")
 
 
 class Order(TypedDict):
-    """What can be asked of a new instance."""
+    """What can be asked of a new instance; a template, an image or both say what runs."""
 
     name: str
     product_name: str
     template_id: NotRequired[str | int]
-    """Required unless there is an image."""
     image: NotRequired[str]
     image_auth_id: NotRequired[str]
     command: NotRequired[str]
     entrypoint: NotRequired[str]
     env: NotRequired[Mapping[str, str]]
     secrets: NotRequired[Mapping[str, str]]
+    """Variables that are never shown again."""
     ports: NotRequired[Sequence[str]]
     volumes: NotRequired[Sequence[VolumeOrder]]
     min_cuda: NotRequired[str]

@@ -18,6 +18,7 @@ from corral.cli.commands import (
     inspect,
     instance,
     keys,
+    labels,
     listing,
     login,
     records,
@@ -39,7 +40,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
 )
-for group in (create, listing, instance, change, inspect, records, login, service, doctor, recovery):
+for group in (create, listing, instance, change, labels, inspect, records, login, service, doctor, recovery):
     cli.add_typer(group.commands)
 cli.add_typer(keys.commands, rich_help_panel="Access")
 

@@ -39,9 +39,17 @@ def _instance_names(client: Client) -> list[tuple[str, str]]:
     return [(i.name if shared[i.name] == 1 else i.id, f"{i.status}, {i.region}") for i in live]
 
 
+def _labels(client: Client) -> list[str]:
+    """Labels of live instances, as `key=value`."""
+    live = (i for i in islice(client.instances.list(page_size=500), 2000) if i.status not in GONE)
+    return sorted({f"{key}={value}" for i in live for key, value in i.labels.items()})
+
+
 offered_names = _completion(_instance_names)
 offered_products = _completion(lambda client: dict.fromkeys((p.name, "") for p in client.products.list()))
 offered_templates = _completion(lambda client: [(t.id, t.name) for t in client.templates.list()])
+offered_volumes = _completion(lambda client: [(f"{v.id}:/", f"{v.name}, {v.region}") for v in client.volumes()])
+offered_labels = _completion(lambda client: dict.fromkeys((label, "") for label in _labels(client)))
 
 Url = Annotated[
     str | None,

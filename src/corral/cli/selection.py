@@ -14,6 +14,7 @@ import typer
 
 from corral.base.clock import SystemClock
 from corral.cli.exit_codes import INTERRUPTED
+from corral.cli.options import offered_labels
 from corral.cli.output import print_note
 from corral.domain.errors import MalformedError
 from corral_client import Client, Instance
@@ -24,6 +25,14 @@ Status = Annotated[
 Name = Annotated[str | None, typer.Option(help="Only those with this name.")]
 Region = Annotated[str | None, typer.Option(help="Only those in this region.")]
 Owner = Annotated[str | None, typer.Option(help="Only those that this key created; `local` without a key.")]
+Label = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY[=VALUE]",
+        help="Only those with this label; of several, all must hold.",
+        autocompletion=offered_labels,
+    ),
+]
 OlderThan = Annotated[
     str | None, typer.Option(metavar="DURATION", help="Only those created longer ago, such as 30m, 12h, 2d or 1w.")
 ]
@@ -42,18 +51,29 @@ class Filters:
     name: str | None = None
     region: str | None = None
     owner: str | None = None
+    label: Sequence[str] | None = None
+    search: str | None = None
     older_than: str | None = None
     gone: bool = False
 
     @property
     def is_empty(self) -> bool:
         """Whether every instance would do."""
-        return not any((self.status, self.name, self.region, self.owner, self.older_than))
+        return not any((self.status, self.name, self.region, self.owner, self.label, self.search, self.older_than))
 
     @property
     def is_exact(self) -> bool:
         """Whether the service itself can count what is asked for."""
-        return self.owner is None and self.older_than is None and len(self.status or ()) <= 1
+        local = self.owner, self.label, self.search, self.older_than
+        return not any(local) and len(self.status or ()) <= 1
+
+    @property
+    def labels(self) -> list[tuple[str, str | None]]:
+        """Each label with its value; None for any value. Raises MalformedError for one without a key."""
+        found = [re.fullmatch(r"([^:=]+)(?:[:=](.*))?", one) for one in self.label or ()]
+        if None in found:
+            raise MalformedError("--label: give a key, or a key and a value, such as team=vision")
+        return [(match[1], match[2]) for match in found if match is not None]
 
     def accept(self, instance: Instance, now: datetime) -> bool:
         """Whether *instance* is as asked for."""
@@ -69,7 +89,13 @@ class Filters:
     def accept_locally(self, instance: Instance, now: datetime) -> bool:
         """The part of `accept` that the service does not decide, or an earlier release does not."""
         old_enough = self.older_than is None or now - instance.created_at > duration(self.older_than, "--older-than")
-        return old_enough and self.owner in {None, instance.created_by}
+        labelled = all(key in instance.labels and value in {None, instance.labels[key]} for key, value in self.labels)
+        return old_enough and labelled and self.owner in {None, instance.created_by} and self._is_found(instance)
+
+    def _is_found(self, instance: Instance) -> bool:
+        places = (instance.name, instance.id, instance.region, instance.product_name, instance.created_by or "")
+        texts = (*places, *instance.labels, *instance.labels.values())
+        return self.search is None or any(self.search.casefold() in text.casefold() for text in texts)
 
 
 def duration(text: str, option: str) -> timedelta:
@@ -94,8 +120,15 @@ def selected(client: Client, filters: Filters, *, limit: int | None = None) -> t
 
 def _read(client: Client, filters: Filters, now: datetime, page_size: int = PAGE) -> Iterator[Instance]:
     for status in filters.status or (None,):
-        where = {"name": filters.name, "region": filters.region, "owner": filters.owner}
-        listed = client.instances.list(status=status, page_size=page_size, **where)
+        listed = client.instances.list(
+            status=status,
+            name=filters.name,
+            region=filters.region,
+            owner=filters.owner,
+            label=[key if value is None else f"{key}:{value}" for key, value in filters.labels],
+            q=filters.search,
+            page_size=page_size,
+        )
         for instance in listed:
             visible = status is not None or filters.gone or not instance.is_gone
             if visible and filters.accept_locally(instance, now):

@@ -26,6 +26,7 @@ def an_instance(**changes: object) -> Instance:
         "billing_mode": "spot",
         "created_at": NOW - timedelta(days=3),
         "created_by": "olga",
+        "labels": {"team": "vision", "env": ""},
     }
     return Instance(**{**fields, **changes})  # type: ignore[arg-type]  # the names are those of Instance
 
@@ -44,6 +45,16 @@ def an_instance(**changes: object) -> Instance:
         (Filters(region="AS-SGP-02"), False),
         (Filters(name="web", region="CN-HK-01"), True),
         (Filters(name="we"), False),
+        (Filters(label=["team=vision"]), True),
+        (Filters(label=["team:vision", "env"]), True),
+        (Filters(label=["team=vision", "env=prod"]), False),
+        (Filters(label=["team"]), True),
+        (Filters(label=["team="]), False),
+        (Filters(label=["env="]), True),
+        (Filters(label=["owner"]), False),
+        (Filters(search="VISION"), True),
+        (Filters(search="4090"), True),
+        (Filters(search="h100"), False),
     ],
 )
 def test_an_instance_must_be_as_every_filter_says(filters: Filters, accepted: bool) -> None:  # noqa: FBT001
@@ -73,3 +84,10 @@ def test_a_duration_that_cannot_be_read_is_refused_by_name(text: str) -> None:
 def test_durations_add_up() -> None:
     """Units may be combined."""
     assert duration("1w2d3h4m5s", "-") == timedelta(weeks=1, days=2, hours=3, minutes=4, seconds=5)
+
+
+@pytest.mark.parametrize("text", ["", "=vision", ":vision"])
+def test_a_label_without_a_key_is_refused(text: str) -> None:
+    """Never taken for any label: it decides what is deleted."""
+    with pytest.raises(MalformedError, match="--label: give a key"):
+        Filters(label=[text]).accept(an_instance(), NOW)

@@ -12,7 +12,7 @@ from corral.cli.commands.listing import hourly, print_instances
 from corral.cli.exit_codes import exit_code, explain
 from corral.cli.options import Json, Names, Timeout, Url, Wait, connect
 from corral.cli.output import print_json, print_line, print_note, rate
-from corral.cli.selection import Filters, Name, OlderThan, Owner, Region, Status, confirm, selected
+from corral.cli.selection import Filters, Label, Name, OlderThan, Owner, Region, Status, confirm, selected
 from corral.cli.waiting import wait as wait_live
 from corral.domain.errors import MalformedError
 from corral_client import (
@@ -107,6 +107,7 @@ def _add(change: ChangeCommand) -> None:
         name: Name = None,
         region: Region = None,
         owner: Owner = None,
+        label: Label = None,
         older_than: OlderThan = None,
         all_of_them: All = False,
         yes: Yes = False,
@@ -115,7 +116,7 @@ def _add(change: ChangeCommand) -> None:
         json: Json = False,
         url: Url = None,
     ) -> None:
-        filters = Filters(status=status, name=name, region=region, owner=owner, older_than=older_than)
+        filters = Filters(status=status, name=name, region=region, owner=owner, label=label, older_than=older_than)
         _check_choice(names or [], filters, all_of_them=all_of_them)
         with connect(url) as client:
             chosen = names or [one.id for one in _confirmed(client, change, filters, yes=yes)]
@@ -139,7 +140,9 @@ def _check_choice(names: Sequence[str], filters: Filters, *, all_of_them: bool) 
     if names and (all_of_them or not filters.is_empty):
         raise MalformedError("name instances or choose them by filters, not both")
     if not names and filters.is_empty and not all_of_them:
-        raise MalformedError("name instances, or choose them: --status, --name, --region, --owner, --older-than, --all")
+        raise MalformedError(
+            "name instances, or choose them: --status, --name, --region, --owner, --label, --older-than, --all"
+        )
 
 
 def _confirmed(client: Client, change: ChangeCommand, filters: Filters, *, yes: bool) -> list[Instance]:

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from corral.cli.commands.instance import show_instance
 from corral.cli.commands.listing import print_instances
+from corral.cli.container_options import (
+    Command,
+    Entrypoint,
+    Env,
+    EnvFile,
+    Image,
+    ImageAuth,
+    MinCuda,
+    Mount,
+    NewLabel,
+    Port,
+    Secret,
+    SecretFile,
+    environment,
+    labels,
+    mounts,
+)
 from corral.cli.exit_codes import INTERRUPTED, exit_code, explain
 from corral.cli.options import Json, Timeout, Url, connect, offered_products, offered_templates
 from corral.cli.output import price, print_json, print_line, print_note, print_table, rate
@@ -34,9 +51,21 @@ def create(
         str, typer.Option(help="Whole product name, as `corral products` lists it.", autocompletion=offered_products)
     ],
     template: Annotated[
-        str,
+        str | None,
         typer.Option(help="The provider's template to run; see `corral templates`.", autocompletion=offered_templates),
-    ],
+    ] = None,
+    image: Image = None,
+    image_auth: ImageAuth = None,
+    command: Command = None,
+    entrypoint: Entrypoint = None,
+    env: Env = None,
+    env_file: EnvFile = None,
+    secret: Secret = None,
+    secret_file: SecretFile = None,
+    port: Port = None,
+    volume: Mount = None,
+    min_cuda: MinCuda = None,
+    label: NewLabel = None,
     region: Annotated[str | None, typer.Option(help="Region tried first.")] = None,
     regions: Annotated[
         str | None, typer.Option(metavar="LIST", help="The only regions tried, in this order; comma-separated.")
@@ -62,8 +91,22 @@ def create(
     url: Url = None,
 ) -> None:
     """Create an instance, and wait until it is ready. Ctrl-C ends the wait, not the work."""
-    order = Order(name=name, product_name=product, template_id=template, billing_mode="spot" if spot else "onDemand")
-    optional = {
+    if template is None and image is None:
+        raise MalformedError("say what is to run: --template (`corral templates` lists them), --image, or both")
+    order = Order(name=name, product_name=product, billing_mode="spot" if spot else "onDemand")
+    variables, hidden = environment(env, env_file, secret, secret_file)
+    optional: dict[str, Any] = {
+        "template_id": template,
+        "image": image,
+        "image_auth_id": image_auth,
+        "command": command,
+        "entrypoint": entrypoint,
+        "env": variables or None,
+        "secrets": hidden or None,
+        "ports": port,
+        "volumes": mounts(volume or ()) or None,
+        "min_cuda": min_cuda,
+        "labels": labels(label or (), option="--label") or None,
         "gpu_num": gpus,
         "rootfs_size": disk,
         "region": region,

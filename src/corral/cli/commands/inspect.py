@@ -137,6 +137,15 @@ def templates(json: Json = False, url: Url = None) -> None:
     print_found(found, ["id", "name", "image", "channel"], lambda t: (t.id, t.name, t.image, t.channel), json=json)
 
 
+@commands.command(rich_help_panel="Catalog")
+def volumes(json: Json = False, url: Url = None) -> None:
+    """List network storage of the account. Only machines of its cluster can mount one: `create --volume ID:/PATH`."""
+    with connect(url) as client:
+        found = client.volumes()
+    columns = ["id", "name", "size", "region", "cluster"]
+    print_found(found, columns, lambda v: (v.id, v.name, f"{v.size_gb:g} GB", v.region, v.cluster_id), json=json)
+
+
 _JOB_COLUMNS: Final = (
     Layout(name="id"),
     Layout(name="type", shrinks_to=12),

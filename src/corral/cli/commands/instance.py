@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from corral.cli.commands.listing import labels_of
 from corral.cli.options import Json, Named, Timeout, Url, connect
 from corral.cli.output import clock_time, price, print_json, print_line, print_note
 from corral.cli.waiting import wait as wait_live
@@ -85,6 +86,12 @@ def show_instance(instance: Instance, *, json: bool) -> None:
         "region": instance.region,
         "price": f"{price(instance.price)} {instance.billing_mode}",
         "template": instance.template_id,
+        "image": instance.image,
+        "command": instance.command,
+        "env": ", ".join(sorted(instance.env)) or None,
+        "secrets": ", ".join(sorted(instance.secret_names)) or None,
+        "volumes": ", ".join(f"{volume.id} at {volume.mount}" for volume in instance.volumes) or None,
+        "labels": labels_of(instance) or None,
         "provider": instance.novita_instance_id,
         "created": clock_time(instance.created_at),
         "ready": None if instance.ready_at is None else clock_time(instance.ready_at),

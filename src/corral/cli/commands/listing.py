@@ -18,7 +18,7 @@ from rich.text import Text
 from corral.base.clock import SystemClock
 from corral.cli.options import Json, Url, connect
 from corral.cli.output import age, clock_time, print_json, print_note, rate
-from corral.cli.selection import Filters, Name, OlderThan, Owner, Region, Status, selected
+from corral.cli.selection import Filters, Label, Name, OlderThan, Owner, Region, Status, selected
 from corral.cli.table import Layout, print_fitted, table_lines
 from corral.domain.errors import MalformedError
 from corral_client import Client, Instance, NotFound
@@ -53,6 +53,11 @@ def _column(
     return Column(layout=Layout(name=name, **layout), cell=text, order=order)
 
 
+def labels_of(instance: Instance) -> str:
+    """The labels on one line."""
+    return ", ".join(f"{key}={value}" for key, value in sorted(instance.labels.items()))
+
+
 COLUMNS: Final[Mapping[str, Column]] = {
     column.layout.name: column
     for column in (
@@ -64,6 +69,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
         _column("price", lambda i, _: rate(i.price) if is_billed(i) else None, lambda i: i.price or 0.0, rank=1),
         _column("age", lambda i, now: age(now - i.created_at), lambda i: -i.created_at.timestamp()),
         _column("owner", lambda i, _: i.created_by, lambda i: i.created_by or "", shrinks_to=8),
+        _column("labels", lambda i, _: labels_of(i) or None, labels_of, shrinks_to=12),
         _column("billing", lambda i, _: i.billing_mode, lambda i: i.billing_mode or ""),
         _column("created", lambda i, _: clock_time(i.created_at), lambda i: i.created_at),
         _column("template", lambda i, _: i.template_id, lambda i: i.template_id or ""),
@@ -72,7 +78,10 @@ COLUMNS: Final[Mapping[str, Column]] = {
     )
 }
 DEFAULT_COLUMNS: Final = ("name", "status", "gpu", "region", "price", "age")
-WIDE_COLUMNS: Final = ("name", "id", "status", "gpu", "region", "price", "billing", "owner", "created", "provider")
+WIDE_COLUMNS: Final = (
+    *("name", "id", "status", "gpu", "region", "price"),
+    *("billing", "owner", "labels", "created", "provider"),
+)
 
 
 def gpu(instance: Instance) -> str:
@@ -96,6 +105,11 @@ def list_instances(
     name: Name = None,
     region: Region = None,
     owner: Owner = None,
+    label: Label = None,
+    search: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only those with this text in name, id, region, GPU, label or owner."),
+    ] = None,
     older_than: OlderThan = None,
     all_of_them: Annotated[bool, typer.Option("--all", "-a", help="Also those that are gone.")] = False,
     sort: Annotated[
@@ -111,7 +125,16 @@ def list_instances(
     url: Url = None,
 ) -> None:
     """List instances, newest first. On a narrow terminal the less important columns are left out."""
-    filters = Filters(status=status, name=name, region=region, owner=owner, older_than=older_than, gone=all_of_them)
+    filters = Filters(
+        status=status,
+        name=name,
+        region=region,
+        owner=owner,
+        label=label,
+        search=search,
+        older_than=older_than,
+        gone=all_of_them,
+    )
     shown = _chosen(columns, DEFAULT_COLUMNS if output is Output.TABLE else WIDE_COLUMNS)
     order = _order(sort)
     json = json or output is Output.JSON
