@@ -11,6 +11,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "INVALID_JSON": "The body cannot be read as JSON.",
         "INVALID_REQUEST": "The request cannot be read as HTTP, has more than 100 headers or 64 KB of them, or repeats "
         "a header that must be unique, such as `Host`.",
+        "VOLUME_ELSEWHERE": "The volumes are in different regions, or in none of the regions of the request.",
         "INSTANCE_NOT_STARTABLE": "Only an instance that is `exited`, or `failed` and still at the provider, can be "
         "started; only a running one can be restarted. `details.status` has its status.",
         "INSTANCE_NOT_STOPPABLE": "Only a running or starting instance can be stopped; a stopped one gives 200. "
@@ -35,7 +36,8 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "NO_OPTIMAL_PRODUCT_ANY_REGION": "The product exists, but no allowed region sells it now at an allowed price. "
         "`retryable` while an offer that fits is only out of stock.",
         "TEMPLATE_NOT_FOUND": "The account has no template with this id.",
-        "REGISTRY_AUTH_NOT_FOUND": "The template names a registry login that the account does not have.",
+        "VOLUME_NOT_FOUND": "The account has no network volume with this id.",
+        "REGISTRY_AUTH_NOT_FOUND": "The request or its template names a registry login that the account does not have.",
     },
     405: {"METHOD_NOT_ALLOWED": "The route exists, but not with this method; `Allow` lists those it has."},
     408: {"REQUEST_TIMEOUT": "The body did not arrive in time."},
@@ -75,7 +77,17 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
 FIELDS: Final[Mapping[str, str]] = {
     "INVALID_INSTANCE_NAME": "1 to 100 of letters, digits, `_` and `-`.",
     "INVALID_PRODUCT_NAME": "1 to 200 characters, as `GET /api/products` lists it.",
-    "INVALID_TEMPLATE_ID": "A text that is not empty, or a whole number above zero.",
+    "INVALID_TEMPLATE_ID": "A text that is not empty, or a whole number above zero; required without `image`.",
+    "INVALID_IMAGE": "1 to 500 printable characters without spaces.",
+    "INVALID_IMAGE_AUTH_ID": "1 to 255 printable characters.",
+    "INVALID_COMMAND": "At most 2047 characters, without NUL.",
+    "INVALID_ENTRYPOINT": "At most 2047 characters, without NUL.",
+    "INVALID_ENV": "At most 100 names, with those of the template, to texts of at most 4095 characters. A name begins "
+    "with a letter or `_` and has at most 511 letters, digits, `_`, `.` and `-`.",
+    "INVALID_PORTS": 'A list such as `["8080/http", "22/tcp"]`: numbers from 1 to 65535, each once, not 2222 to 2224, '
+    "and at most 15 with the template's tools.",
+    "INVALID_VOLUMES": "At most 30 objects with `id` and `mount`, an absolute path; each id and each mount once.",
+    "INVALID_MIN_CUDA": "A text such as `12.4`.",
     "INVALID_GPU_NUM": "A whole number from 1 to 8.",
     "INVALID_ROOTFS_SIZE": "GB, a whole number from 10 to 1000.",
     "INVALID_REGION": "A region's code, such as `CN-HK-01`; or a list of them.",
@@ -101,10 +113,13 @@ FAILURES: Final[Mapping[str, str]] = {
     "RESOURCE_CONSTRAINTS": "No offer was available until the deadline, or for `waitForCapacity`; or, for a start, its "
     "host had no GPU free until the deadline.",
     "INSUFFICIENT_BALANCE": "The account could not pay, or have more instances, until the deadline.",
-    "REGISTRY_AUTH_NOT_FOUND": "The template names a registry login that the account does not have.",
+    "REGISTRY_AUTH_NOT_FOUND": "The request or its template names a registry login that the account does not have.",
     "INVALID_TEMPLATE": "The template lacks an image, has a bad port or variable, or more than 15 ports and tools.",
     "PRODUCT_NOT_FOUND": "The provider stopped selling the product after the request, until the deadline.",
     "TEMPLATE_NOT_FOUND": "The template was removed after the request.",
+    "VOLUME_NOT_FOUND": "The network volume was removed after the request, and not back by the deadline.",
+    "VOLUME_ELSEWHERE": "A network volume was replaced by one in another region after the request.",
+    "VALIDATION_ERROR": "The template was changed after the request: with it there are too many ports or variables.",
     "PROVISIONING_FAILED": "The provider refused the instance permanently, or reports an error of it (`statusError`).",
     "STARTUP_TIMEOUT": "Not ready by the deadline (create: 20 minutes; start: `INSTANCE_STARTUP_MAX_WAIT_TIME`). It is "
     "still observed, and becomes ready if it starts later.",

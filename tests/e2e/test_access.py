@@ -45,6 +45,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "GET /api/products/optimal",
         "GET /api/templates",
         "GET /api/templates/{template_id}",
+        "GET /api/volumes",
         "GET /api/cache/stats",
         "GET /api/cache/{name}/stats",
         "GET /api/events",

@@ -27,6 +27,7 @@ class CacheName(StrEnum):
     TEMPLATES = "templates"
     TEMPLATE_LISTS = "templateLists"
     CLUSTERS = "clusters"
+    VOLUMES = "volumes"
     API_KEYS = "apiKeys"
 
 
@@ -44,6 +45,7 @@ def _limits(settings: CacheSettings) -> Mapping[CacheName, tuple[float, int]]:
         CacheName.TEMPLATES: (600, 1000),
         CacheName.TEMPLATE_LISTS: (600, 2),  # the account's own and the official ones
         CacheName.CLUSTERS: (600, 1),  # a data centre that has just opened may be missed for this long
+        CacheName.VOLUMES: (settings.timeout_seconds, 1),
         CacheName.API_KEYS: (10, 1),  # all keys; bounds a process that misses the notification of a revoked one
     }
 

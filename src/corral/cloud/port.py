@@ -12,9 +12,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from corral.domain.container import VolumeMount
 from corral.domain.machine.access import MachineAccess
 from corral.domain.observation.sighting import ProviderInstance
-from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
+from corral.domain.placement.catalog import (
+    BillingMode,
+    Cluster,
+    Product,
+    Template,
+    TemplateChannel,
+    TemplateSummary,
+    Volume,
+)
 
 BeforeSend = Callable[[], Awaitable[None]]
 OnPage = Callable[[Sequence[ProviderInstance]], None]
@@ -39,8 +48,10 @@ class ProviderCreate:
     rootfs_gb: int
     billing_mode: BillingMode
     template: Template
+    """The container, with what the request replaces of the template."""
+    volumes: tuple[VolumeMount, ...] = ()
     credentials: Credentials | None = None
-    """Sent instead of the template's auth id when the provider refused that."""
+    """Sent instead of the id of the registry login when the provider refused that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +85,10 @@ class Cloud(Protocol):
 
     async def registry_credentials(self, auth_id: str) -> Credentials | None:
         """The login behind *auth_id*, never cached; None when there is no such auth."""
+        ...
+
+    async def volumes(self) -> Sequence[Volume]:
+        """Network volumes of the account, as far as they could be read."""
         ...
 
     async def create(self, order: ProviderCreate, *, before_send: BeforeSend | None = None) -> str:

@@ -230,11 +230,14 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "product.",
     "INSUFFICIENT_BALANCE": "Top up the account at the provider, then create it again.",
     "AUTHENTICATION_FAILED": "The provider refused the key: set a valid NOVITA_API_KEY and restart Corral.",
-    "REGISTRY_AUTH_NOT_FOUND": "The template's image needs a registry login that the account does not have: add it at "
-    "the provider.",
+    "REGISTRY_AUTH_NOT_FOUND": "The image needs a registry login that the account does not have: add it at the "
+    "provider.",
     "ACCOUNT_NOT_LISTED": "Check with `corral doctor` whether the provider responds, then create it again.",
     "PRODUCT_NOT_FOUND": "Choose a product that `corral products` lists.",
     "TEMPLATE_NOT_FOUND": "Choose a template that exists at the provider.",
+    "VOLUME_NOT_FOUND": "Choose a volume that GET /api/volumes lists.",
+    "VOLUME_ELSEWHERE": "Add the region of the volumes to the request; volumes of different regions need an instance "
+    "each.",
     "INVALID_TEMPLATE": "Correct the template at the provider, then create it again.",
     "PROVISIONING_FAILED": "The provider could not make it run: check the template's image and command, then delete "
     "this instance and create another.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NewType
 
+from corral.domain.container import ContainerSpec
 from corral.domain.errors import Failure
 from corral.domain.health.checks import HealthCheckSpec, HealthReport
 from corral.domain.lifecycle.phases import Action, Goal, Phase
@@ -25,7 +26,9 @@ class CreateRequest:
     name: str
     product_name: str
     template_id: str
-    """Empty if the instance was adopted: the provider does not show the template."""
+    """Empty if the request gives an image of its own, or the instance was adopted: the provider does not show it."""
+    container: ContainerSpec | None = None
+    """What it says about the container; None: nothing, so all of it is the template's."""
     gpu_num: int = 1
     rootfs_gb: int = 60
     regions: tuple[str, ...]

@@ -8,9 +8,24 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from corral.domain.container import AS_TEMPLATE
 from corral.domain.instance import CreateRequest
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.pricing import usd
+from corral.views.container import (
+    Command,
+    EntryPoint,
+    Env,
+    Image,
+    ImageAuthId,
+    MinCuda,
+    Ports,
+    Volumes,
+    env_of,
+    ports_of,
+    volumes_of,
+)
+from corral.views.schemas import TEMPLATE_ID
 
 
 class RequestedHealthCheck(msgspec.Struct, rename="camel"):
@@ -29,7 +44,15 @@ class CreateRequestDetails(msgspec.Struct, rename="camel"):
 
     name: str
     product_name: str
-    template_id: Annotated[str | None, Meta(description="Null when Corral did not create it.")]
+    template_id: Annotated[str | None, Meta(description=TEMPLATE_ID)]
+    image: Image
+    image_auth_id: ImageAuthId
+    command: Command
+    entrypoint: EntryPoint
+    env: Env
+    ports: Ports
+    volumes: Volumes
+    min_cuda: MinCuda
     gpu_num: int
     rootfs_size: Annotated[int, Meta(description="GB.")]
     regions: Annotated[list[str], Meta(description="Every region that may be tried, in order.")]
@@ -43,11 +66,20 @@ class CreateRequestDetails(msgspec.Struct, rename="camel"):
 
 def create_request_details(request: CreateRequest) -> CreateRequestDetails:
     """*request* as answers show it."""
+    container = request.container or AS_TEMPLATE
     health, limit = request.health, request.max_micro_usd_per_gpu
     return CreateRequestDetails(
         name=request.name,
         product_name=request.product_name,
         template_id=request.template_id or None,
+        image=container.image,
+        image_auth_id=container.image_auth_id,
+        command=container.command,
+        entrypoint=container.entrypoint,
+        env=env_of(container),
+        ports=ports_of(container),
+        volumes=volumes_of(container),
+        min_cuda=container.min_cuda,
         gpu_num=request.gpu_num,
         rootfs_size=request.rootfs_gb,
         regions=list(request.regions),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from corral.domain.container import AS_TEMPLATE
 from corral.domain.errors import Failure, failure_next_step
 from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Instance, Placement
@@ -18,6 +19,7 @@ from corral.domain.observation.spot import Spot
 from corral.domain.operation import ENDED, InstanceWithOperation, Operation
 from corral.domain.placement.pricing import is_billed, usd
 from corral.domain.timing import iso
+from corral.views.container import env_of, ports_of, volumes_of
 from corral.views.schemas import (
     CheckError,
     ConnectionDetails,
@@ -75,6 +77,7 @@ class InstanceView:
     ) -> InstanceDetails:
         """Everything that is shown of an instance."""
         instance, request, placement = known.instance, known.instance.request, known.instance.placement
+        container = request.container or AS_TEMPLATE
         return InstanceDetails(
             id=instance.id,
             name=request.name,
@@ -85,6 +88,14 @@ class InstanceView:
             product_id=None if placement is None else placement.product_id,
             product_name=request.product_name,
             template_id=request.template_id or None,
+            image=container.image,
+            image_auth_id=container.image_auth_id,
+            command=container.command,
+            entrypoint=container.entrypoint,
+            env=env_of(container),
+            ports=ports_of(container),
+            volumes=volumes_of(container),
+            min_cuda=container.min_cuda,
             billing_mode=request.billing_mode if placement is None else placement.billing_mode,
             price=_price(placement),
             billed=instance.provider_id is not None and is_billed(instance.phase, instance.observation.sighting),

@@ -10,7 +10,18 @@ from msgspec import UNSET, Meta, UnsetType
 from corral.domain.health.checks import OverallHealth
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.domain.placement.catalog import BillingMode, PortKind
+from corral.views.container import (
+    Command,
+    EntryPoint,
+    Env,
+    Image,
+    ImageAuthId,
+    MinCuda,
+    Ports,
+    Volumes,
+)
 
+TEMPLATE_ID = "Null when the request gave an image only, or Corral did not create it; then `image` is null, too."
 Time = Annotated[str, Meta(description="ISO 8601, UTC, with milliseconds.")]
 Price = Annotated[float, Meta(description="USD per hour for the whole instance.")]
 Phases = Annotated[dict[str, str], Meta(description="When each step was reached; those ahead are left out.")]
@@ -140,7 +151,15 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     region: Annotated[str, Meta(description="Where it is, or is to be.")]
     product_id: str | None
     product_name: str
-    template_id: Annotated[str | None, Meta(description="Null when Corral did not create it.")]
+    template_id: Annotated[str | None, Meta(description=TEMPLATE_ID)]
+    image: Image
+    image_auth_id: ImageAuthId
+    command: Command
+    entrypoint: EntryPoint
+    env: Env
+    ports: Ports
+    volumes: Volumes
+    min_cuda: MinCuda
     billing_mode: Annotated[BillingMode | None, Meta(description="Null when the provider has another word for it.")]
     price: Annotated[float | None, Meta(description="USD per hour for the whole instance.")]
     billed: Annotated[

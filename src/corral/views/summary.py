@@ -9,7 +9,8 @@ from msgspec import Meta
 
 from corral.domain.operation import OperationKind
 from corral.domain.placement.catalog import BillingMode
-from corral.views.schemas import ErrorDetails, InstanceDetails, Time
+from corral.views.container import Image
+from corral.views.schemas import TEMPLATE_ID, ErrorDetails, InstanceDetails, Time
 
 
 class InstanceSummary(msgspec.Struct, rename="camel"):
@@ -21,7 +22,8 @@ class InstanceSummary(msgspec.Struct, rename="camel"):
     gpu_num: int
     product_name: str
     region: Annotated[str, Meta(description="Where it is, or is to be.")]
-    template_id: Annotated[str | None, Meta(description="Null when Corral did not create it.")]
+    template_id: Annotated[str | None, Meta(description=TEMPLATE_ID)]
+    image: Image
     billing_mode: Annotated[BillingMode | None, Meta(description="Null when the provider has another word for it.")]
     price: Annotated[float | None, Meta(description="USD per hour for the whole instance.")]
     billed: Annotated[bool, Meta(description="Whether it costs that price now.")]

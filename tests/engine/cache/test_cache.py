@@ -203,6 +203,7 @@ async def test_times_of_the_book_are_those_of_the_settings(clock: SteppedClock) 
         "optimalProducts": 7,
         "templates": 600,
         "templateLists": 600,
+        "volumes": 7,
         "clusters": 600,
         "apiKeys": 10,
     }

@@ -25,6 +25,7 @@ LEAST = {"name": "a", "productName": "RTX 4090 24GB", "templateId": "204511"}
 FIELDS = (
     "name", "productName", "templateId", "gpuNum", "rootfsSize", "region", "regions", "billingMode", "spotFallback",
     "webhookUrl", "healthCheck", "maxPrice", "timeoutMs", "retryAttempts", "path", "targetPort", "stranger",
+    "image", "imageAuthId", "command", "entrypoint", "env", "ports", "volumes", "minCuda", "id", "mount",
 )  # fmt: skip
 
 scalars = (
@@ -170,6 +171,14 @@ def test_all_problems_are_reported_at_once() -> None:
         "healthCheck": {"timeoutMs": 1, "retryAttempts": 11, "path": "no slash", "targetPort": 0},
         "maxPrice": 0,
         "waitForCapacity": "2 days",
+        "image": "two words",
+        "imageAuthId": "",
+        "command": "a\0b",
+        "entrypoint": 7,
+        "env": {"1": "x"},
+        "ports": ["80/http", "80/tcp"],
+        "volumes": [{"id": "ns-1", "mount": "data"}],
+        "minCuda": 12.4,
     }
 
     assert sorted(problems(raw)) == sorted(
@@ -190,6 +199,14 @@ def test_all_problems_are_reported_at_once() -> None:
             ("healthCheck.targetPort", "INVALID_HEALTH_CHECK"),
             ("maxPrice", "INVALID_MAX_PRICE"),
             ("waitForCapacity", "INVALID_WAIT_FOR_CAPACITY"),
+            ("image", "INVALID_IMAGE"),
+            ("imageAuthId", "INVALID_IMAGE_AUTH_ID"),
+            ("command", "INVALID_COMMAND"),
+            ("entrypoint", "INVALID_ENTRYPOINT"),
+            ("env", "INVALID_ENV"),
+            ("ports", "INVALID_PORTS"),
+            ("volumes", "INVALID_VOLUMES"),
+            ("minCuda", "INVALID_MIN_CUDA"),
         ]
     )
     assert problems({}) == [

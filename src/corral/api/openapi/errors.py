@@ -50,7 +50,14 @@ NAMED: Final[Mapping[int, tuple[str, ...]]] = {
 }
 OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances"): {
-        404: ("PRODUCT_NOT_FOUND", "NO_OPTIMAL_PRODUCT_ANY_REGION", "TEMPLATE_NOT_FOUND", "REGISTRY_AUTH_NOT_FOUND"),
+        400: ("VOLUME_ELSEWHERE",),
+        404: (
+            "PRODUCT_NOT_FOUND",
+            "NO_OPTIMAL_PRODUCT_ANY_REGION",
+            "TEMPLATE_NOT_FOUND",
+            "VOLUME_NOT_FOUND",
+            "REGISTRY_AUTH_NOT_FOUND",
+        ),
         502: ("NOVITA_API_ERROR", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"),
         503: ("CIRCUIT_BREAKER_OPEN", "RESOURCE_CONSTRAINTS"),
         504: ("NOVITA_API_TIMEOUT",),

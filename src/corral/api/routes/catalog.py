@@ -102,8 +102,24 @@ class TemplateDetails(msgspec.Struct, rename="camel"):
     min_cuda_version: Annotated[str, Meta(description="Empty when any version will do.")]
 
 
+class VolumeDetails(msgspec.Struct, rename="camel"):
+    """A network volume of the account."""
+
+    id: Annotated[str, Meta(description="The provider's id, to be sent in `volumes`.")]
+    name: str
+    size_gb: int
+    cluster_id: Annotated[str, Meta(description="The provider's id of its region.")]
+    region: Annotated[str, Meta(description="Region code: only instances there can mount it.")]
+
+
+class VolumeList(msgspec.Struct):
+    """The account's network volumes, by name."""
+
+    volumes: list[VolumeDetails]
+
+
 def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
-    """The routes of `/api/products` and `/api/templates`."""
+    """The routes of `/api/products`, `/api/templates` and `/api/volumes`."""
 
     @get("/api/products", summary="List products", tags=["catalog"], opt=VIEWER)
     async def list_products(
@@ -176,7 +192,12 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
             raise NotFoundError(f"there is no template {template_id[:40]!r}", code="TEMPLATE_NOT_FOUND")
         return _template(await catalog.template(template_id.strip()))
 
-    return [list_products, get_optimal_product, list_templates, get_template]
+    @get("/api/volumes", summary="List network volumes", tags=["catalog"], opt=VIEWER)
+    async def list_volumes() -> VolumeList:
+        """Those of the account, each in one region; cached for up to `CACHE_TIMEOUT` seconds."""
+        return VolumeList(volumes=[filled(VolumeDetails, volume) for volume in await catalog.volumes.all()])
+
+    return [list_products, get_optimal_product, list_templates, get_template, list_volumes]
 
 
 def _product(product: Product, mode: BillingMode) -> ProductDetails:

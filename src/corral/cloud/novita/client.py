@@ -2,34 +2,31 @@
 The provider novita.ai as a `Cloud`.
 
 Each method is one call (a listing: one for each page) and its translation. The exchange does rate limiting, breaker and
-retries.
+retries. Reads of the catalog are in `catalog.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 
 from corral.base.log import log
-from corral.cloud.exchange import MEBIBYTE, Answer, Call, CallOutcome, Exchange, FaultError
+from corral.cloud.exchange import MEBIBYTE, Call, CallOutcome, Exchange, FaultError
 from corral.cloud.novita import templates, translate, values, wire
+from corral.cloud.novita.catalog import NovitaCatalog, read_call
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import PAGE_SIZE, Page, read_all
-from corral.cloud.port import BeforeSend, Credentials, Listing, OnPage, ProviderCreate
+from corral.cloud.port import BeforeSend, Listing, OnPage, ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.machine.access import MachineAccess
 from corral.domain.observation.sighting import ProviderInstance
-from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
 
 MOST_LISTING_BYTES: Final = 32 * MEBIBYTE
 """A page of 100 instances is some 200 KB; a server that gives all 10,000 at once still fits, a bomb does not."""
-MOST_CATALOG_BYTES: Final = 8 * MEBIBYTE
-"""A few hundred products of a kilobyte each, ten times over."""
 PAGE_MAX_WAIT_SECONDS: Final = 300.0
 """
 How long a page of the listing waits for a permit of the rate limiter.
@@ -50,62 +47,13 @@ MOST_UNKNOWN_STATUSES: Final = 100
 """Unknown statuses are logged once each, up to this many."""
 
 
-class NovitaCloud:
+class NovitaCloud(NovitaCatalog):
     """One account at novita.ai."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+        super().__init__(exchange)
         self._first_page: int | None = None
-        self._first_templates_page: int | None = None
         self._unknown_statuses: set[str] = set()
-
-    async def products(self, *, cluster_id: str | None, billing_mode: BillingMode) -> Sequence[Product]:
-        """Products for sale, with their stock in *cluster_id* when it is given."""
-        wanted = {"clusterId": cluster_id, "billingMethod": billing_mode.value}
-        call = _read_call(
-            "products",
-            "/v1/products",
-            {key: value for key, value in wanted.items() if value},
-            missing_code="PRODUCT_NOT_FOUND",
-            most_bytes=MOST_CATALOG_BYTES,
-        )
-        answer = await self._ask(call, wire.Products)
-        return tuple(found for seen in answer.data or [] if (found := translate.product(seen)) is not None)
-
-    async def clusters(self) -> Sequence[Cluster]:
-        """Every cluster."""
-        call = _read_call("clusters", "/v1/clusters", {}, most_bytes=MOST_CATALOG_BYTES)
-        answer = await self._ask(call, wire.Clusters)
-        return tuple(found for seen in answer.data or [] if (found := translate.cluster(seen)) is not None)
-
-    async def template(self, template_id: str) -> Template:
-        """One template; raises CloudRefusedError TEMPLATE_NOT_FOUND or INVALID_TEMPLATE."""
-        call = _read_call(
-            "template",
-            "/v1/template",
-            {"templateId": template_id},
-            about=template_id,
-            missing_code="TEMPLATE_NOT_FOUND",
-        )
-        answer = await self._ask(call, wire.TemplateAnswer)
-        if answer.template is None:
-            raise CloudRefusedError(f"the provider knows no template {template_id}", code="TEMPLATE_NOT_FOUND")
-        return templates.template(answer.template, template_id)
-
-    async def templates(self, channel: TemplateChannel) -> Sequence[TemplateSummary]:
-        """Templates for instances that *channel* offers, as far as they could be read."""
-        reading = await read_all(partial(self._templates_page, channel), first_number=self._first_templates_page)
-        self._first_templates_page = reading.first_number
-        return tuple(found for found in reading.items if found is not None)
-
-    async def registry_credentials(self, auth_id: str) -> Credentials | None:
-        """The login behind *auth_id*, never cached; None when there is no such auth."""
-        call = _read_call("registry_auths", "/v1/repository/auths", {}, most_bytes=MOST_CATALOG_BYTES)
-        answer = await self._ask(call, wire.RegistryAuths)
-        for auth in answer.data or []:
-            if values.text(auth.id) == auth_id:
-                return Credentials(username=values.text(auth.username), password=str(auth.password or ""))
-        return None
 
     async def create(self, order: ProviderCreate, *, before_send: BeforeSend | None = None) -> str:
         """Ask for an instance and return the provider's id of it. Never repeated once it may have happened."""
@@ -126,7 +74,7 @@ class NovitaCloud:
 
     async def instance(self, provider_id: str, *, awaited: bool = False) -> ProviderInstance | None:
         """One instance with its connection details; None when the provider says there is none."""
-        call = _read_call("instance", "/v1/gpu/instance", {"instanceId": provider_id}, about=provider_id)
+        call = read_call("instance", "/v1/gpu/instance", {"instanceId": provider_id}, about=provider_id)
         if awaited:
             call = replace(call, is_awaited=True, max_wait_seconds=AWAITED_MAX_WAIT_SECONDS)
         try:
@@ -144,7 +92,7 @@ class NovitaCloud:
 
     async def machine_access(self, provider_id: str) -> MachineAccess | None:
         """The logins and log addresses of one instance, never cached; None when the provider says there is none."""
-        call = _read_call(
+        call = read_call(
             "instance",
             "/v1/gpu/instance",
             {"instanceId": provider_id},
@@ -228,7 +176,7 @@ class NovitaCloud:
         query = {"pageNum": str(number), "pageSize": str(size)}
         if name:
             query["name"] = name
-        call = _read_call(
+        call = read_call(
             "instances",
             "/v1/gpu/instances",
             query,
@@ -249,55 +197,12 @@ class NovitaCloud:
                 items.append((found.id, found))
         return Page(items=tuple(items), total=total, newest_first=_is_newest_first([found for _, found in items]))
 
-    async def _templates_page(self, channel: TemplateChannel, number: int, size: int) -> Page[TemplateSummary | None]:
-        query = {
-            "channel": channel.value,
-            "isMyCommunity": "true" if channel is TemplateChannel.PRIVATE else "false",
-            "pageNum": str(number),
-            "pageSize": str(size),
-        }
-        answer = await self._ask(
-            _read_call("templates", "/v1/templates", query, most_bytes=MOST_CATALOG_BYTES), wire.Templates
-        )
-        items = tuple((values.text(seen.id), templates.listed(seen, channel)) for seen in answer.template or [])
-        return Page(items=items, total=values.total(answer.total))
-
-    async def _ask(self, call: Call, answer: type[Answer]) -> Answer:
-        try:
-            return await self._exchange.ask(call, answer)
-        except FaultError as fault:
-            raise error_for(fault, call) from fault
-
     def _log_unknown_status(self, word: str) -> None:
         """Log a status of unknown meaning, the first time it occurs."""
         known = translate.is_known(word) or word in self._unknown_statuses
         if not known and len(self._unknown_statuses) < MOST_UNKNOWN_STATUSES:
             self._unknown_statuses.add(word)
             log.warning("cloud.word_unknown", word=word[:64])
-
-
-def _read_call(
-    endpoint: str,
-    path: str,
-    query: dict[str, str],
-    *,
-    about: str = "",
-    missing_code: str = "NOVITA_API_ERROR",
-    most_bytes: int = MEBIBYTE,
-    max_wait_seconds: float = 30.0,
-    is_page: bool = False,
-) -> Call:
-    return Call(
-        endpoint=endpoint,
-        method="GET",
-        path=path,
-        query=query,
-        about=about,
-        missing_code=missing_code,
-        most_bytes=most_bytes,
-        max_wait_seconds=max_wait_seconds,
-        is_page=is_page,
-    )
 
 
 def _is_newest_first(page: Sequence[ProviderInstance]) -> bool:

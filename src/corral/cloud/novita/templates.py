@@ -14,6 +14,14 @@ import msgspec
 
 from corral.cloud.novita import values, wire
 from corral.cloud.port import ProviderCreate
+from corral.domain.container import (
+    HIGHEST_PORT,
+    LONGEST_ENV_KEY,
+    LONGEST_ENV_VALUE,
+    MOST_ENVS,
+    MOST_PORTS,
+    RESERVED_PORTS,
+)
 from corral.domain.errors import CloudRefusedError
 from corral.domain.placement.catalog import (
     EnvironmentVariable,
@@ -25,15 +33,6 @@ from corral.domain.placement.catalog import (
     TemplateTool,
 )
 
-HIGHEST_PORT: Final = 65_535
-RESERVED_PORTS: Final = frozenset({2222, 2223, 2224})
-"""The provider's own services listen there; its create call refuses them."""
-MOST_PORTS: Final = 15
-"""Ports and tools together, of one create call."""
-MOST_ENVS: Final = 100
-LONGEST_ENV_KEY: Final = 511
-LONGEST_ENV_VALUE: Final = 4095
-"""Limits of the create call."""
 MOST_PROBLEMS: Final = 20
 LONGEST_QUOTE: Final = 64
 """Bounds the error text of a template that is wrong throughout."""
@@ -104,6 +103,7 @@ def order_body(order: ProviderCreate) -> bytes:
         "command": wanted.start_command,
         "entrypoint": wanted.entrypoint,
         "minCudaVersion": wanted.min_cuda_version,
+        "networkStorages": [{"Id": volume.id, "mountPoint": volume.mount} for volume in order.volumes],
     }
     if order.credentials is not None:
         body["imageAuth"] = f"{order.credentials.username}:{order.credentials.password}"

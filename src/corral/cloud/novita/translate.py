@@ -13,7 +13,7 @@ from typing import Final
 from corral.cloud.novita import values, wire
 from corral.domain.machine.access import MachineAccess
 from corral.domain.observation.sighting import Connection, Endpoint, ProviderInstance, Sighting
-from corral.domain.placement.catalog import BillingMode, Cluster, PortKind, Product
+from corral.domain.placement.catalog import BillingMode, Cluster, PortKind, Product, Volume, region_code
 
 SIGHTINGS: Final[Mapping[str, Sighting]] = {
     "pending": Sighting.BOOTING,
@@ -131,6 +131,20 @@ def cluster(seen: wire.Cluster) -> Cluster | None:
     """One cluster; None without an id. One without a name goes by its id."""
     found = values.identity(seen.id)
     return Cluster(id=found, name=_label(seen.name) or found) if found else None
+
+
+def volume(seen: wire.Volume) -> Volume | None:
+    """One network volume; None without an id or a cluster, because then no instance can mount it."""
+    found, cluster_id = values.identity(seen.storage_id), values.identity(seen.cluster_id)
+    if not found or not cluster_id:
+        return None
+    return Volume(
+        id=found,
+        name=_label(seen.storage_name),
+        size_gb=values.whole(seen.storage_size) or 0,
+        cluster_id=cluster_id,
+        region=region_code(_label(seen.cluster_name)) or cluster_id,
+    )
 
 
 def instant(seconds: values.Scalar) -> datetime | None:

@@ -149,6 +149,23 @@ class Clusters(msgspec.Struct):
     data: list[Cluster] | None = None
 
 
+class Volume(msgspec.Struct, rename="camel"):
+    """A network storage, bound to one cluster."""
+
+    storage_id: Scalar = None
+    storage_name: Scalar = None
+    storage_size: Scalar = None
+    cluster_id: Scalar = None
+    cluster_name: Scalar = None
+
+
+class Volumes(msgspec.Struct):
+    """One page of the account's network storages."""
+
+    data: list[Volume] | None = None
+    total: Scalar = None
+
+
 class TemplatePorts(msgspec.Struct):
     """The ports of one type."""
 

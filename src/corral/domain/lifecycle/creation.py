@@ -28,11 +28,12 @@ PASSING: Final = OF_CAPACITY | {
     "AUTHENTICATION_FAILED",
     "INSUFFICIENT_BALANCE",
     "PRODUCT_NOT_FOUND",
+    "VOLUME_NOT_FOUND",
     NOT_LISTED,
     NOT_CARRIED_OUT,
 }
 """What an accepted create may meet without failing at once. A rejected key and an empty account are put right by a
-person; a product that was for sale when the request was accepted is missing in a catalog that was read at a bad
+person; a product or volume that was there when the request was accepted is missing in a list that was read at a bad
 moment."""
 TIMED_OUT: Final = "STARTUP_TIMEOUT"
 

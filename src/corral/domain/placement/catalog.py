@@ -52,7 +52,19 @@ class Cluster:
     @property
     def region(self) -> str:
         """The region code people write, "CN-HK-01"."""
-        return self.name.split("(")[0].strip()
+        return region_code(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A network volume of the account; only instances in its cluster can mount it."""
+
+    id: str
+    name: str
+    size_gb: int
+    cluster_id: str
+    region: str
+    """The region code of the cluster, "CN-HK-01"; its id when the provider does not name it."""
 
 
 class PortKind(StrEnum):
@@ -127,6 +139,11 @@ class Template:
     start_command: str
     entrypoint: str
     min_cuda_version: str
+
+
+def region_code(display_name: str) -> str:
+    """The code in a display name: "CN-HK-01" of "CN-HK-01 (Hong Kong)"."""
+    return display_name.split("(", maxsplit=1)[0].strip()
 
 
 def region_order(*regions: str | Iterable[str]) -> tuple[str, ...]:

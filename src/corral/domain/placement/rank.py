@@ -30,6 +30,8 @@ class Reason(StrEnum):
     """Another name for a region that is already in the list."""
     REGION_UNREACHABLE = "region_unreachable"
     """Its products could not be read from the provider."""
+    VOLUME_ELSEWHERE = "volume_elsewhere"
+    """The volumes that the request mounts are in another region."""
     NO_SUCH_PRODUCT = "no_such_product"
     """No product of that name is listed there."""
     NOT_IN_REGION = "not_in_region"
@@ -60,6 +62,8 @@ class PlacementRequest:
     max_micro_usd_per_gpu: int | None = None
     """The most one GPU-hour may cost; None means any price."""
     gpu_num: int = 1
+    cluster_id: str | None = None
+    """The only cluster that will do, because the volumes of the request are there; None: any."""
 
     @property
     def billing_modes(self) -> tuple[BillingMode, ...]:
@@ -152,7 +156,7 @@ def rank(
     clusters: list[_ClusterStock] = []
     rejected: list[Rejection] = []
     for region in region_order(request.regions):
-        found = _cluster_stock(region, stock_by_region.get(region.casefold()), clusters)
+        found = _cluster_stock(region, stock_by_region.get(region.casefold()), clusters, request.cluster_id)
         if isinstance(found, _ClusterStock):
             clusters.append(found)
         else:
@@ -178,9 +182,9 @@ class _ClusterStock:
 
 
 def _cluster_stock(
-    region: str, stock: RegionStock | None, previous: Iterable[_ClusterStock]
+    region: str, stock: RegionStock | None, previous: Iterable[_ClusterStock], only: str | None
 ) -> _ClusterStock | Rejection:
-    """The products of *region*, or why the whole region is rejected."""
+    """The products of *region*, or why the whole region is rejected; *only* is the cluster of the request's volumes."""
     if stock is None or stock.cluster is None:
         because = f"the provider has no region {region}"
         return Rejection(region=region, reason=Reason.UNKNOWN_REGION, because=because)
@@ -189,6 +193,9 @@ def _cluster_stock(
     if same is not None:
         because = f"{region} is another name for {same}"
         return Rejection(region=region, reason=Reason.SAME_REGION, because=because, cluster_id=cluster.id)
+    if only not in {None, cluster.id}:
+        because = f"the volumes of this request are not in {region}"
+        return Rejection(region=region, reason=Reason.VOLUME_ELSEWHERE, because=because, cluster_id=cluster.id)
     if stock.unreachable_because is not None:
         because = f"the provider could not be asked about {region}: {stock.unreachable_because}"
         return Rejection(region=region, reason=Reason.REGION_UNREACHABLE, because=because, cluster_id=cluster.id)

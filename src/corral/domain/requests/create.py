@@ -10,14 +10,16 @@ import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
+from corral.domain.container import ContainerSpec
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import CreateRequest
 from corral.domain.observation.adoption import Adoption
 from corral.domain.placement.catalog import BillingMode, region_order
 from corral.domain.placement.pricing import micro_usd
 from corral.domain.placement.rank import PlacementRequest
+from corral.domain.requests.container import CONTAINER_FIELDS, read_container
 from corral.domain.requests.fields import (
     BOOLEAN,
     INSTANCE_NAME,
@@ -30,6 +32,7 @@ from corral.domain.requests.fields import (
     any_number,
     body_schema,
     one_line,
+    problem,
     whole_number,
 )
 from corral.domain.requests.health_check import HEALTH_CHECK, read_with_health_check
@@ -114,9 +117,8 @@ _CREATE_FIELDS: Fields = {
         "templateId",
         "INVALID_TEMPLATE_ID",
         Rule(_template_id, {"oneOf": [_TEMPLATE_TEXT.schema, {"type": "integer", "minimum": 1}]}),
-        "The provider's template to run.",
+        "The provider's template to run; required without `image`.",
         "107672",
-        required=True,
     ),
     "gpu_num": Field("gpuNum", "INVALID_GPU_NUM", whole_number(1, 8), "How many GPUs.", 1),
     "rootfs_gb": Field("rootfsSize", "INVALID_ROOTFS_SIZE", whole_number(10, 1000), "GB of disk.", 60),
@@ -162,12 +164,15 @@ _ADOPT_FIELDS: Fields = {
     "webhook_url": _WEBHOOK_URL,
 }
 
-CREATE_BODY = body_schema(
-    "A number may be sent as a numeric string; unknown fields are ignored.",
-    _CREATE_FIELDS,
-    CreateRequest,
-    healthCheck=HEALTH_CHECK,
-)
+CREATE_BODY = {
+    **body_schema(
+        "A number may be sent as a numeric string; unknown fields are ignored.",
+        {**_CREATE_FIELDS, **CONTAINER_FIELDS},
+        CreateRequest,
+        healthCheck=HEALTH_CHECK,
+    ),
+    "anyOf": [{"required": ["templateId"]}, {"required": ["image"]}],
+}
 ADOPT_BODY = body_schema(
     "Every field may be left out; unknown fields are ignored.", _ADOPT_FIELDS, healthCheck=HEALTH_CHECK
 )
@@ -186,12 +191,25 @@ class CreateDefaults:
 def read_create_request(raw: object, defaults: CreateDefaults) -> CreateRequest | Problems:
     """The request in *raw*, a decoded JSON body; or every problem with it."""
     values, problems = read_with_health_check(raw, _CREATE_FIELDS, defaults.health)
+    if isinstance(raw, dict):
+        values["container"], wrong = _read_container(cast("dict[str, Any]", raw))
+        problems += wrong
     if problems:
         return problems
+    values.setdefault("template_id", "")
     first, listed = values.pop("region", None), values.get("regions")
     values["regions"] = _order_of_regions(first, listed, defaults.region, defaults.regions)
     values.setdefault("health", defaults.health)
     return CreateRequest(**values)
+
+
+def _read_container(raw: dict[str, Any]) -> tuple[ContainerSpec | None, Problems]:
+    """The container that *raw* describes, and every problem: also that neither template nor image is given."""
+    container, problems = read_container(raw)
+    if raw.get("templateId") is None and raw.get("image") is None:
+        missing = problem("templateId", "INVALID_TEMPLATE_ID", "is required, unless image is given")
+        return container, (*problems, missing)
+    return container, problems
 
 
 def read_adoption(raw: object, defaults: CreateDefaults) -> Adoption | Problems:

@@ -33,6 +33,7 @@ from corral.engine.events.publisher import EventPublisher
 from corral.engine.payloads import about
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
+from corral.engine.queries.requested import check_regions, resolve
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import CORRELATION
 from corral.store.session.database import Connection, Database
@@ -79,7 +80,10 @@ class CreateInstance:
         self._batcher = Batcher(self._record, in_halves=True)
 
     async def plan(self, request: CreateRequest) -> Ranking:
-        """The offers that creating *request* would try; raises NotFoundError for an unknown product or template."""
+        """The offers that creating *request* would try; raises as `create` does, except that none may be available."""
+        if request.container is not None:
+            _, wanted = await resolve(self.catalog, request)
+            return await self.catalog.plan(wanted)
         ranking, _ = await asyncio.gather(
             self.catalog.plan(placement_request(request)), self.catalog.template(request.template_id)
         )
@@ -87,24 +91,33 @@ class CreateInstance:
 
     async def create(self, request: CreateRequest, context: CommandContext) -> CreatedInstance | KeyRow:
         """
-        Record a new instance; raises NotFoundError when its product or template is not available.
+        Record a new instance; raises NotFoundError when its product, template or volume is not available.
+
+        Raises CallerError for volumes in the wrong place, and for more ports or variables than the provider takes.
 
         Returns the row of the context's key instead when another request used that key first.
         """
         now = self.clock.now()
-        wanted, or_short = placement_request(request), bool(request.wait_for_capacity_seconds)
-        template = self.catalog.template(request.template_id)
-        if self.catalog.has_template(request.template_id):  # cached: no call to run at the same time
-            await template
-            ranking = await self.catalog.candidates(wanted, or_short=or_short)
-        else:
-            ranking, _ = await asyncio.gather(self.catalog.candidates(wanted, or_short=or_short), template)
+        ranking = await self._candidates(request)
         ready_at = await self.estimates.ready_at(request.product_name, now)
         placement = expected_placement(ranking, request.gpu_num)
         created = self._new_instance(request, placement, context, now=now, ready_at=ready_at)
         row = None if context.key is None else context.key.row(created.response)
         line = context.line(at=now, instance_id=created.instance.id)
         return await self._batcher.add(_PendingCreate(created=created, row=row, line=line))
+
+    async def _candidates(self, request: CreateRequest) -> Ranking:
+        or_short = bool(request.wait_for_capacity_seconds)
+        if request.container is not None:
+            _, wanted = await resolve(self.catalog, request)
+            await check_regions(self.catalog, wanted)
+            return await self.catalog.candidates(wanted, or_short=or_short)
+        wanted, template = placement_request(request), self.catalog.template(request.template_id)
+        if self.catalog.has_template(request.template_id):  # cached: no call to run at the same time
+            await template
+            return await self.catalog.candidates(wanted, or_short=or_short)
+        ranking, _ = await asyncio.gather(self.catalog.candidates(wanted, or_short=or_short), template)
+        return ranking
 
     def _new_instance(
         self,

@@ -43,6 +43,7 @@ from corral.domain.placement.catalog import (
 )
 from corral.domain.placement.rank import SHORT_FOR_NOW, Offer, PlacementRequest, Ranking, RegionStock, Shortages, rank
 from corral.engine.batcher import Batcher
+from corral.engine.queries.volumes import Volumes
 from corral.store.tables.offers import FailedOffers
 from corral.views.plan import plan_details
 
@@ -96,6 +97,7 @@ class Catalog:
         self._templates: Cache[Template] = caches[CacheName.TEMPLATES]
         self._template_lists: Cache[Sequence[TemplateSummary]] = caches[CacheName.TEMPLATE_LISTS]
         self._clusters: Cache[Sequence[Cluster]] = caches[CacheName.CLUSTERS]
+        self.volumes = Volumes(cloud, caches, clock)
 
     def region_order(self, preferred: str | None = None) -> tuple[str, ...]:
         """The regions to try: *preferred* (or the default one), then the priority list."""
@@ -195,7 +197,7 @@ class Catalog:
         found = await self._cloud.registry_credentials(auth_id)
         if found is None:
             raise NotFoundError(
-                f"the template's image needs registry login {auth_id!r}, and the provider's account has no such login",
+                f"the image needs registry login {auth_id!r}, and the provider's account has no such login",
                 code="REGISTRY_AUTH_NOT_FOUND",
             )
         return found
@@ -248,8 +250,8 @@ class Catalog:
     ) -> tuple[RegionStock, float, CloudError | None]:
         """The stock of one region, when it was read, and its error: the other regions still count."""
         cluster = find_cluster(region, clusters)
-        if cluster is None:
-            return RegionStock(region=region, cluster=None), self._clock.monotonic(), None
+        if cluster is None or wanted.cluster_id not in {None, cluster.id}:  # rejected, whatever it sells
+            return RegionStock(region=region, cluster=cluster), self._clock.monotonic(), None
         try:
             stocks = await asyncio.gather(
                 *(self._products_of(cluster.id, mode, max_age_seconds) for mode in wanted.billing_modes)
@@ -276,7 +278,8 @@ def _key(wanted: PlacementRequest) -> str:
     """The cache key of *wanted*."""
     modes = "+".join(wanted.billing_modes)
     limit = "any" if wanted.max_micro_usd_per_gpu is None else wanted.max_micro_usd_per_gpu
-    return f"{wanted.product_name.strip()}|{','.join(wanted.regions)}|{modes}|{wanted.gpu_num}|{limit}"
+    place = f"|{wanted.cluster_id}" if wanted.cluster_id else ""
+    return f"{wanted.product_name.strip()}|{','.join(wanted.regions)}|{modes}|{wanted.gpu_num}|{limit}{place}"
 
 
 def _similar(name: str, names: set[str]) -> list[str]:

@@ -68,6 +68,7 @@ def create_call(
         rootfs_gb=order.rootfs_gb,
         billing_mode=candidate.offer.billing_mode,
         template=template,
+        volumes=() if order.container is None else order.container.volumes,
         credentials=credentials,
     )
 

@@ -126,7 +126,8 @@ async def in_doubt(connection: Connection) -> list[Instance]:
 async def listed_ready(connection: Connection, limit: int) -> list[Instance]:
     """Ready instances that we created and that no listing was found to lack, newest first."""
     condition = (
-        "phase = $1 AND record->'order'->>'template_id' <> '' AND record->>'unlisted_since' IS NULL"
+        "phase = $1 AND (record->'order'->>'template_id' <> '' OR record->'order'->'container'->>'image' IS NOT NULL)"
+        " AND record->>'unlisted_since' IS NULL"
         " ORDER BY created_at DESC LIMIT $2"
     )
     return await _find(connection, condition, Phase.READY, limit)

@@ -17,6 +17,7 @@ from typing import Final
 from corral.base.log import log
 from corral.cloud.port import Credentials
 from corral.domain.errors import (
+    CallerError,
     CloudRefusedError,
     CloudShortageError,
     CloudTransientError,
@@ -40,9 +41,9 @@ from corral.domain.observation.provider_names import ProviderName
 from corral.domain.placement.catalog import Template
 from corral.domain.placement.pricing import usd_text
 from corral.domain.placement.rank import Candidate, Offer, Reason
-from corral.domain.requests.create import placement_request
 from corral.engine.batcher import Batcher
 from corral.engine.queries.catalog import Catalog
+from corral.engine.queries.requested import resolve
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.outcome import Outcome
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder
@@ -96,8 +97,8 @@ class CreateStep:
         while True:
             max_age = WAITING_MAX_AGE_SECONDS if needs_fresh_offers(instance) else None
             try:
-                template = await self.catalog.template(instance.request.template_id)
-                ranking = await self.catalog.plan(placement_request(instance.request), max_age_seconds=max_age)
+                template, wanted = await resolve(self.catalog, instance.request)
+                ranking = await self.catalog.plan(wanted, max_age_seconds=max_age)
                 left = [c for c in ranking.candidates if c.offer not in refused]
                 instance = replace(instance, tried=all_tried(ranking, refused.values()))
                 if not left:
@@ -105,7 +106,7 @@ class CreateStep:
                         context, instance, nothing_left(instance.tried, [*refused.values()])
                     )
                 candidate, refusal = await self._priced(instance, left[0])
-            except (NotFoundError, CloudRefusedError) as error:
+            except (CallerError, CloudRefusedError) as error:
                 return await self._outcomes.give_up(context, instance, Failure(code=error.code, message=error.message))
             except CloudTransientError as error:
                 await self._outcomes.hold_up(context, instance, error)
