@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
@@ -14,6 +14,7 @@ from corral.domain.lifecycle.creation import reason
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.operation import OperationKind
+from corral.jobs.registry import JobId, JobRun
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import operations
@@ -131,6 +132,64 @@ async def test_a_machine_that_does_not_answer_soon_is_asked_again_in_its_turn(en
     assert (hurried.phase, hurried.health) == (Phase.HEALTH_CHECKING, None)
     assert patient.health is not None
     assert {seen.error and seen.error.category for seen in patient.health.endpoints if seen.port == 8888} == {"timeout"}
+
+
+async def test_a_machine_that_is_healthy_at_once_needs_one_write_to_be_ready(engine: SteppedEngine) -> None:
+    """Its endpoints and the result of the first check are recorded together, with both events."""
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.STARTING)
+    engine.sim.advance(60)
+    await engine.observer.list_account()
+    seen = await engine.get(instance_id)
+    await engine.work()
+    ready = await engine.get(instance_id)
+
+    assert (ready.phase, ready.generation) == (Phase.READY, seen.generation + 1)
+    assert {endpoint.port for endpoint in ready.endpoints} == {8888, 22}
+    assert (await event_names(engine))[-3:] == ["running", "health_checking", "ready"]
+
+
+async def test_changes_recorded_together_keep_the_times_at_which_they_happened(
+    engine: SteppedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A health check starts when the endpoints are known, and is completed later."""
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.STARTING)
+    engine.sim.advance(60)
+    await engine.observer.list_account()
+    stopped = engine.clock.now
+
+    def running() -> datetime:
+        engine.clock.advance(0.001)
+        return stopped()
+
+    monkeypatch.setattr(engine.clock, "now", running)
+    await engine.work()
+
+    async with engine.database.connection() as connection:
+        rows = await connection.fetch("SELECT at FROM corral_events ORDER BY id DESC LIMIT 3")
+        operation = await operations.load(connection, (await engine.get(instance_id)).operation_id)
+    ready, checking, up = [row["at"] for row in rows]
+    assert up < checking < ready
+    assert operation is not None
+    assert (operation.stamps["healthCheckStarted"], operation.stamps["ready"]) == (checking, ready)
+
+
+async def test_the_endpoints_of_a_slow_machine_are_recorded_before_its_first_check_ends(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """They are of use before it is ready; the check is then made again, with all its time."""
+    async with stepped_engine(database, target, policy=Policy(urgent_probe=timedelta(0))) as engine:
+        instance_id = await engine.request_create()
+        await engine.until(instance_id, Phase.STARTING)
+        engine.sim.advance(60)
+        await engine.observer.list_account()
+        seen = await engine.get(instance_id)
+        run = JobRun(id=JobId(1), type="monitor_instance", payload={"instanceId": instance_id}, attempt=1)
+        await engine.parts.reconciler.reconcile(run)
+        ready = await engine.get(instance_id)
+
+    assert (ready.phase, ready.generation) == (Phase.READY, seen.generation + 2)
 
 
 async def test_a_ready_instance_is_deleted_and_only_then_called_terminated(engine: SteppedEngine) -> None:

@@ -46,8 +46,9 @@ class Policy:
     repeat_at_last: timedelta = timedelta(minutes=4)
     """The longest such pause. Repeats use up the rate limit that observations of their effect need."""
     urgent_probe: timedelta = timedelta(seconds=1)
-    """How long an urgent reconcile waits for a machine to respond; then it runs again in its turn. Longer, and machines
-    that never respond delay all creates; shorter, and slow machines become ready later."""
+    """How long an urgent reconcile waits for a machine to respond; then it runs again in its turn. Also how long the
+    first check may delay the record of the endpoints. Longer, and machines that never respond delay all creates, and
+    their endpoints are shown later; shorter, and slow machines become ready later."""
     poll: timedelta = timedelta(seconds=2)
     """How soon to reconcile again while the provider is expected to act."""
     first_refusal: timedelta = timedelta(seconds=5)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from corral.domain.instance import Instance, ProviderId
+from corral.engine.reconcile.recorder import Transition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +16,8 @@ class Outcome:
     instance: Instance
     requeue_after: timedelta | None = None
     """When to reconcile again; None: at once if the instance changed, else after the next observation."""
+    unwritten: tuple[Transition, ...] = ()
+    """How *instance* changes; the first health check, which follows at once, records it."""
 
 
 def provider_id(instance: Instance) -> ProviderId:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -25,6 +25,7 @@ from corral.domain.lifecycle.transitions import Decision, decided
 from corral.domain.operation import Operation
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.instance_locks import InstanceLocks
+from corral.engine.reconcile.outcome import Outcome
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.reconcile.steps.dispatch import Steps
 from corral.engine.runtime import Runtime
@@ -126,8 +127,7 @@ class Reconciler:
             entered = None if after is instance else Transition(after, why(instance, after, decision))
             wake_at = None if decision.requeue_after is None else now + decision.requeue_after
             if decision.action is Action.INSPECT:
-                with self._acting(decision.action):
-                    outcome = await self.steps.inspect_step.inspect(context, instance, entered, wake_at)
+                outcome = await self._inspect(context, instance, entered, wake_at)
             else:
                 if entered is not None:
                     instance = await self.recorder.write(context, instance, entered, now=now, wake_at=wake_at)
@@ -144,6 +144,17 @@ class Reconciler:
                 return
             instance = outcome.instance
         log.error("instance.going_in_circles", phase=instance.phase)
+
+    async def _inspect(
+        self, context: ReconcileContext, instance: Instance, entered: Transition | None, wake_at: datetime | None
+    ) -> Outcome:
+        """Look the instance up; what the first health check then shows is recorded together with its endpoints."""
+        with self._acting(Action.INSPECT):
+            outcome = await self.steps.inspect_step.inspect(context, instance, entered, wake_at)
+        if not outcome.unwritten:
+            return outcome
+        with self._acting(Action.PROBE):
+            return await self.steps.probe_step.probe(context, instance, *outcome.unwritten)
 
     def _may_be_created(self, instance: Instance, decision: Decision) -> bool:
         """Whether *decision* gives up a request of which an older database may have lost the create call."""

@@ -70,6 +70,8 @@ class Recorder:
         """
         Replace *before* by the last of *transitions*, with an event for each, and return the instance as written.
 
+        A change of phase has the time at which it was made, which may be before *now*; other changes have *now*.
+
         Raises StaleError if another process changed it since it was read, and IllegalTransitionError if the lifecycle
         has no such change of phase; then nothing was written.
         """
@@ -110,15 +112,14 @@ def _following(
     latest = operation
     for old, transition in moves:
         progress = None
+        at = now if old.phase is transition.after.phase else transition.after.phase_since
         if latest is not None:
-            earlier, latest = latest, advanced(latest, transition.after, now)
+            earlier, latest = latest, advanced(latest, transition.after, at)
             progress = Progress(before=earlier, after=latest)
             is_over = latest.status is OperationStatus.COMPLETED and earlier.status is not latest.status
-            if is_over and latest.stamps.get("ready") == now:
+            if is_over and latest.stamps.get("ready") == at:
                 writes.append(ready_times.add(transition.after.request.product_name, latest, if_=if_))
-        changes.append(
-            Change(before=old, after=transition.after, because=transition.because, at=now, progress=progress)
-        )
+        changes.append(Change(before=old, after=transition.after, because=transition.because, at=at, progress=progress))
     if latest is not None and latest is not operation:
         writes.append(operations.update(latest, if_=if_))
     return latest, writes, changes

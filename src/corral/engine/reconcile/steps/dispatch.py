@@ -36,6 +36,7 @@ class Steps:
     recent_lookups: RecentLookups
     """Lookups that the observer of this process just made."""
     inspect_step: InspectStep = field(init=False)
+    probe_step: ProbeStep = field(init=False)
     by_action: dict[Action, Step] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,7 +49,7 @@ class Steps:
             policy=runtime.policy,
             recent_lookups=self.recent_lookups,
         )
-        probe_step = ProbeStep(runtime=runtime, recorder=recorder)
+        probe_step = self.probe_step = ProbeStep(runtime=runtime, recorder=recorder)
         start_step = StartStep(runtime=runtime, recorder=recorder)
         stop_delete_step = StopDeleteStep(runtime=runtime, recorder=recorder)
 

@@ -11,7 +11,8 @@ from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudRefusedError
 from corral.domain.health.rechecks import check_time
 from corral.domain.instance import Instance, LoginMethods
-from corral.domain.lifecycle.phases import Phase
+from corral.domain.lifecycle.decide import decide
+from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.transitions import endpoints_known
 from corral.domain.observation.observations import observed
@@ -40,7 +41,7 @@ class InspectStep:
         wake_at: datetime | None = None,
     ) -> Outcome:
         """
-        Look the instance up and record what was seen.
+        Look the instance up and record what was seen; endpoints to check are returned, to be recorded by the check.
 
         A lookup changes nothing at the provider, so the phase *entered* by this reconcile is written together with what
         was seen, and with *wake_at*. Raises CloudError, with that phase written, if the provider cannot be asked.
@@ -72,10 +73,12 @@ class InspectStep:
             failed = written.phase is Phase.FAILED
             return Outcome(instance=written, requeue_after=self.policy.failed_interval if failed else self.policy.poll)
         checking = endpoints_known(known, seen.endpoints, login_methods(seen), now)
-        # The health check that follows is made by a job, which may be lost.
+        found = Transition(checking, "its endpoints are known")
+        if decide(checking, now, self.policy).action is Action.PROBE:
+            return Outcome(instance=instance, unwritten=(*earlier, found))
+        # What follows is done by a job, which may be lost.
         checked_by = now + check_time(instance, self.policy)
         wake_at = checked_by if wake_at is None else min(wake_at, checked_by)
-        found = Transition(checking, "its endpoints are known")
         return Outcome(instance=await self._write(context, instance, *earlier, found, wake_at=wake_at))
 
     async def _write(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -26,30 +27,46 @@ class ProbeStep:
     runtime: Runtime
     recorder: Recorder
 
-    async def probe(self, context: ReconcileContext, instance: Instance) -> Outcome:
-        """Check every endpoint once and record the result; an urgent reconcile gives up on endpoints that are slow."""
-        unusable = unmapped(instance.endpoints, instance.health_spec)
+    async def probe(self, context: ReconcileContext, instance: Instance, *earlier: Transition) -> Outcome:
+        """
+        Check every endpoint once and record the result, together with *earlier* changes of *instance*.
+
+        An urgent reconcile gives up on endpoints that are slow. With *earlier* changes the first check does too: they
+        are recorded then, and the endpoints checked again.
+        """
+        checked = earlier[-1].after if earlier else instance
+        unusable = unmapped(checked.endpoints, checked.health_spec)
         if unusable is not None:
-            return await self._fail(context, instance, unusable)
+            return await self._fail(context, instance, earlier, unusable)
+        is_bounded = context.urgent or bool(earlier)
         try:
-            async with asyncio.timeout(self.runtime.policy.urgent_probe.total_seconds() if context.urgent else None):
+            async with asyncio.timeout(self.runtime.policy.urgent_probe.total_seconds() if is_bounded else None):
                 report = await self.runtime.prober.check(
-                    instance.endpoints, instance.health_spec, previous=instance.health
+                    checked.endpoints, checked.health_spec, previous=checked.health
                 )
         except TimeoutError:
-            return Outcome(instance=instance, requeue_after=timedelta(0))
+            return await self._slow(context, instance, earlier)
         now = self.runtime.clock.now()
-        match judge(report, instance.health_spec, now=now, jitter=self.runtime.jitter()):
+        match judge(report, checked.health_spec, now=now, jitter=self.runtime.jitter()):
             case None:
-                ready = Transition(healthy(instance, report, now), "healthy")
-                return Outcome(instance=await self.recorder.write(context, instance, ready, now=now))
+                ready = Transition(healthy(checked, report, now), "healthy")
+                return Outcome(instance=await self.recorder.write(context, instance, *earlier, ready, now=now))
             case timedelta() as again:
-                unhealthy = Transition(replace(instance, health=report), "not healthy yet")
-                wake_at = now + again + check_time(instance, self.runtime.policy)
-                written = await self.recorder.write(context, instance, unhealthy, now=now, wake_at=wake_at)
+                unhealthy = Transition(replace(checked, health=report), "not healthy yet")
+                wake_at = now + again + check_time(checked, self.runtime.policy)
+                written = await self.recorder.write(context, instance, *earlier, unhealthy, now=now, wake_at=wake_at)
                 return Outcome(instance=written, requeue_after=again)
             case Failure() as failure:
-                return await self._fail(context, instance, failure, report)
+                return await self._fail(context, instance, earlier, failure, report)
+
+    async def _slow(self, context: ReconcileContext, instance: Instance, earlier: Sequence[Transition]) -> Outcome:
+        """Record *earlier*; the check is repeated, by an urgent reconcile in its turn."""
+        if earlier:
+            now = self.runtime.clock.now()
+            # The check that follows is made by a job, which may be lost.
+            wake_at = now + check_time(earlier[-1].after, self.runtime.policy)
+            instance = await self.recorder.write(context, instance, *earlier, now=now, wake_at=wake_at)
+        return Outcome(instance=instance, requeue_after=timedelta(0) if context.urgent else None)
 
     async def probe_failed(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """Check once more an instance that failed its health checks and runs; it becomes ready if it is healthy."""
@@ -74,8 +91,14 @@ class ProbeStep:
         return Outcome(instance=written, requeue_after=again)
 
     async def _fail(
-        self, context: ReconcileContext, instance: Instance, failure: Failure, report: HealthReport | None = None
+        self,
+        context: ReconcileContext,
+        instance: Instance,
+        earlier: Sequence[Transition],
+        failure: Failure,
+        report: HealthReport | None = None,
     ) -> Outcome:
         now = self.runtime.clock.now()
-        failed = Transition(gave_up(instance, failure, now, report), failure.message)
-        return Outcome(instance=await self.recorder.write(context, instance, failed, now=now))
+        checked = earlier[-1].after if earlier else instance
+        failed = Transition(gave_up(checked, failure, now, report), failure.message)
+        return Outcome(instance=await self.recorder.write(context, instance, *earlier, failed, now=now))
