@@ -21,9 +21,11 @@ from corral.cli.commands import (
     labels,
     listing,
     login,
+    logs,
     records,
     recovery,
     service,
+    top,
 )
 from corral.cli.completion import rejoin_words
 from corral.cli.environment import open_standard_streams
@@ -40,7 +42,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
 )
-for group in (create, listing, instance, change, labels, inspect, records, login, service, doctor, recovery):
+for group in (create, listing, instance, change, labels, logs, top, inspect, records, login, service, doctor, recovery):
     cli.add_typer(group.commands)
 cli.add_typer(keys.commands, rich_help_panel="Access")
 

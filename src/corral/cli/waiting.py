@@ -15,7 +15,8 @@ from rich.text import Text
 from corral.base.clock import Clock, SystemClock
 from corral.cli.exit_codes import INTERRUPTED
 from corral.cli.output import clean, print_note, span, styled_text
-from corral_client import Aim, Client, Instance, Progress
+from corral.cli.pull_progress import PullReader, pull_line
+from corral_client import Aim, Client, ImagePull, Instance, Progress
 from corral_client.models import HealthCheck
 
 
@@ -28,6 +29,16 @@ class LiveLine:
         self._spinner = Spinner("dots")
         self._begun_at = clock.now()
         self._progress: Progress | None = None
+        self.pull: ImagePull | None = None
+
+    @property
+    def is_booting(self) -> bool:
+        """Whether the instance may be pulling its image."""
+        return self._progress is not None and self._progress.instance.status in {"creating", "starting"}
+
+    def show_pull(self, pull: ImagePull | None) -> None:
+        """Show how far the pull of the image is, as long as it is pulled."""
+        self.pull = pull
 
     def show(self, progress: Progress) -> None:
         """Show *progress* from now on."""
@@ -45,7 +56,9 @@ class LiveLine:
         since = _asked_at(instance) if self._aim is Aim.READY else self._begun_at
         words = [Text(clean(instance.name), style="bold"), styled_text(instance.status)]
         words.append(Text(span((now - since).total_seconds()) + self._estimate(instance, now), style="dim"))
-        if progress.reason:
+        if self.pull is not None and self.pull.pulling:
+            words.append(Text(pull_line(self.pull)))
+        elif progress.reason:
             words.append(Text(clean(progress.reason)))
         if instance.status == "health_checking" and instance.health_check is not None:
             words.append(Text(_checks(instance.health_check), style="dim"))
@@ -68,10 +81,13 @@ def wait(client: Client, named: str, aim: Aim, *, timeout: float | None, url: st
     """
     last: Progress | None = None
     line = LiveLine(aim, SystemClock())
+    on_terminal = sys.stderr.isatty()
+    shows_pull = on_terminal and aim is Aim.READY
     live = Live(line, console=Console(stderr=True), transient=True, refresh_per_second=8)
     try:
         with (
-            live if sys.stderr.isatty() else nullcontext(),
+            live if on_terminal else nullcontext(),
+            PullReader(client, named, line.show_pull, lambda: line.is_booting) if shows_pull else nullcontext(),
             closing(client.instances.watch(named, timeout=timeout, aim=aim)) as progress,
         ):
             for last in progress:
