@@ -24,6 +24,8 @@ _LOG_WORDS = (
     "normal | cut | stall | endless | long_line | garbage | redirect or elsewhere, each also with :URL | status:CODE"
 )
 
+_LOAD = Accepts("varying, or 0 to 100", choice("varying", *map(str, range(101))).read)
+
 
 class SettingError(ValueError):
     """A setting's name or value was not accepted; the message says what is."""
@@ -216,6 +218,19 @@ class Settings:
     log_auth: str = _setting("none", choice("none", "bearer"), "what a log address asks for; unknown")
     log_interval_seconds: float = _setting(10.0, seconds(), "a running program writes a line so often; 0 = never")
     log_kept_lines: int = _setting(5000, whole(1), "lines that a log keeps; unknown")
+
+    # Metrics
+    load: str = _setting("varying", _LOAD, "percent of every series that no control call set")
+    metrics_late_seconds: float = _setting(60.0, seconds(), "samples are shown so late; about a minute is documented")
+    metrics_window_seconds: float = _setting(60.0, seconds(), "metrics without startTime begin so long ago")
+    metrics_gaps: int = _setting(0, whole(0, 100), "percent of samples that are missing; whether any are is unknown")
+    metrics_when_down: str = _setting(
+        "absent", choice("absent", "zero"), "samples of an instance that is not running; unknown"
+    )
+    metrics_unit: str = _setting("percent", choice("percent", "fraction"), "unit of samples: 0-100 or 0-1; unknown")
+    metrics_empty: str = _setting(
+        "list", choice("list", "absent"), "series without samples: an empty array, or missing; unknown"
+    )
 
 
 def fields() -> dict[str, tuple[Accepts, str, object]]:

@@ -1,4 +1,4 @@
-"""The provider's calls on what an account keeps: registry credentials, storages, networks, jobs, balance, metrics."""
+"""The provider's calls on what an account keeps: registry credentials, storages, networks, jobs, balance."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from novitasim.world import ledger
 from novitasim.world.account import Network, RegistryAuth, Storage
 from novitasim.world.catalog import Cluster
 from novitasim.world.storages import in_use
-from novitasim.world.timeline import Status
 
 _BASE = "/gpu-instance/openapi/v1"
 _ACCOUNT = "/openapi/v1"
 _MIN_STORAGE_GB, _MAX_STORAGE_GB = 10, 1_000_000
 # What the balance call shows for an account with unlimited money.
 _ENDLESS_USD = 10_000
-_MOST_SAMPLES = 1000
-_DEFAULT_INTERVAL = 15
 
 
 def auths(call: Call) -> Reply:
@@ -189,24 +186,6 @@ def balance(call: Call) -> Reply:
     )
 
 
-def metrics(call: Call) -> Reply:
-    """GET /openapi/v1/metrics/gpu/instance: flat lines; bad parameters silently become defaults, as documented."""
-    instance = call.world.find(call.query.get("instanceId") or call.query.get("instance_id", ""), call.now)
-    interval = max(_DEFAULT_INTERVAL, _or(call.query.get("interval"), _DEFAULT_INTERVAL))
-    end = min(int(call.now), _or(call.query.get("endTime"), int(call.now)))
-    begin = max(int(instance.created_at), _or(call.query.get("startTime"), end - 3600))
-    instants = range(begin, end, interval)[:_MOST_SAMPLES]
-    busy = 42.0 if instance.status(call.now) is Status.RUNNING else 0.0
-    line = [{"timestamp": str(at), "value": busy} for at in instants]
-    gpus = {"avg": line, "gpuIds": [{"gpuId": number, "items": line} for number in range(instance.order.gpus)]}
-    flat = ("cpuUtilization", "memUtilization", "rootDiskUtilization")
-    return answer(dict.fromkeys(flat, line) | {"gpuUtilization": gpus, "gpuMemUtilization": gpus})
-
-
-def _or(raw: str | None, default: int) -> int:
-    return int(raw) if raw and raw.isdecimal() else default
-
-
 def _cluster(call: Call) -> Cluster:
     cluster = call.world.catalog.clusters.get(text(call.body, "clusterId", low=1, high=255))
     if cluster is None:
@@ -243,7 +222,5 @@ ROUTES = (
     Route("network_delete", "POST", f"{_BASE}/network/delete", network_delete),
     Route("jobs", "GET", f"{_BASE}/jobs", jobs),
     Route("job_break", "POST", f"{_BASE}/job/break", job_break),
-    Route("metrics", "GET", f"{_BASE}/instance/metrics", metrics),
-    Route("metrics", "GET", f"{_ACCOUNT}/metrics/gpu/instance", metrics),
     Route("balance", "GET", f"{_ACCOUNT}/billing/balance/detail", balance),
 )

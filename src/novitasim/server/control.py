@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,9 +23,11 @@ from novitasim.faults.faults import FaultError
 from novitasim.server.simulator import ENDPOINTS, Simulator
 from novitasim.settings import SettingError
 from novitasim.world.account import Template
+from novitasim.world.load import SERIES
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode
+_decode_percents = msgspec.json.Decoder(tuple[Annotated[float, msgspec.Meta(ge=0, le=100)], ...]).decode
 
 # A name of another site that points here would be a web page reaching into this machine.
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -152,6 +155,21 @@ class Control:
             raise SettingError(f"{error} is not a product, or not a cluster of that product") from error
         return {}
 
+    async def load(self, request: web.Request) -> object:
+        """POST /_sim/load {name, gpu, gpuMemory, cpu, memory, disk}: percent, a list per GPU, or null for none."""
+        body = await _body(request)
+        name = str(body.pop("name", ""))
+        unknown = set(body) - set(SERIES)
+        if unknown or not body:
+            raise SettingError(
+                f"a load has no {', '.join(sorted(unknown)) or 'series'}; there are: {', '.join(SERIES)}"
+            )
+        try:
+            re.compile(name)
+        except re.error as error:
+            raise SettingError(f"name cannot be {name!r}; accepted: a regular expression ({error})") from error
+        return {"instances": self._simulator.set_load(name, {key: _percents(key, raw) for key, raw in body.items()})}
+
     async def template(self, request: web.Request) -> object:
         """POST /_sim/template {Id, ...}: a template that is shown exactly as given, however broken."""
         body = await _body(request)
@@ -181,6 +199,7 @@ _ACTS: tuple[tuple[str, str, Act], ...] = (
     ("POST", "settings", Control.settings_change),
     ("GET", "stock", Control.stock_show),
     ("POST", "stock", Control.stock_set),
+    ("POST", "load", Control.load),
     ("POST", "template", Control.template),
     ("POST", "reset", Control.reset),
 )
@@ -230,6 +249,14 @@ async def _body(request: web.Request) -> dict[str, object]:
         return _decode(content) if content else {}
     except msgspec.MsgspecError as error:
         raise SettingError(f"the body must be a JSON object: {error}") from error
+
+
+def _percents(name: str, raw: object) -> tuple[float, ...]:
+    try:
+        return _decode_percents(_encode(raw if isinstance(raw, list) else [] if raw is None else [raw]))
+    except msgspec.MsgspecError:
+        accepted = "0 to 100, a list of those (one for each GPU), or null"
+        raise SettingError(f"{name} cannot be {raw!r}; accepted: {accepted}") from None
 
 
 def _bill(bill: dict[str, Any]) -> dict[str, Any]:

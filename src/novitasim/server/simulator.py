@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from novitasim.api import account, catalog, instances
+from novitasim.api import account, catalog, instances, metrics
 from novitasim.api.call import Call, RenderCache, Reply, Route
 from novitasim.api.calls import Calls
 from novitasim.api.endpoints import Endpoints, RealisticEndpoints
@@ -22,10 +22,11 @@ from novitasim.server.clock import Clock
 from novitasim.world import ledger, spot
 from novitasim.world.instance import Instance
 from novitasim.world.journal import Journal
+from novitasim.world.load import LoadHistory, LoadStep
 from novitasim.world.timeline import Status
 from novitasim.world.world import StockSet, World
 
-ROUTES: tuple[Route, ...] = instances.ROUTES + catalog.ROUTES + account.ROUTES
+ROUTES: tuple[Route, ...] = instances.ROUTES + catalog.ROUTES + account.ROUTES + metrics.ROUTES
 ENDPOINTS = tuple(route.endpoint for route in ROUTES)
 
 _LIST_LAG_SECONDS = 30.0
@@ -124,6 +125,21 @@ class Simulator:
             raise KeyError(cluster_id)
         self.world.set_stock(StockSet(product_id, cluster_id, gpus))
         self.record()
+
+    def set_load(self, name: str, series: dict[str, tuple[float, ...]]) -> int:
+        """Set how busy the instances with a matching name are from now on; returns how many these are."""
+        now, loads = self.now(), self.world.loads
+        steps = tuple(LoadStep(at=now, series=each, values=values) for each, values in series.items())
+        meant = [
+            instance.id
+            for instance in self.world.instances.values()
+            if re.search(name, instance.order.name) and instance.removed_at() > now
+        ]
+        for instance_id in meant:
+            known = loads.get(instance_id) or LoadHistory(id=instance_id)
+            self.world.keep("load", loads, LoadHistory(id=instance_id, steps=known.steps + steps))
+        self.record()
+        return len(meant)
 
     def remember_ports(self, ports: dict[str, int]) -> None:
         """Store the loopback ports of the workloads, so that a restart opens the same ones."""

@@ -19,6 +19,7 @@ import msgspec
 from novitasim import settings
 from novitasim.world.account import Job, Network, RegistryAuth, Storage, Template
 from novitasim.world.instance import Instance
+from novitasim.world.load import LoadHistory
 from novitasim.world.world import Removed, StockSet, World
 
 _T = TypeVar("_T")
@@ -175,6 +176,7 @@ def _tables(world: World) -> dict[str, tuple[dict[str, Any], type[Any]]]:
         "storage": (world.storages, Storage),
         "network": (world.networks, Network),
         "job": (world.jobs, Job),
+        "load": (world.loads, LoadHistory),
     }
 
 

@@ -32,10 +32,11 @@ from novitasim.world.account import (
     Template,
 )
 from novitasim.world.instance import NEVER, Instance
+from novitasim.world.load import LoadHistory
 from novitasim.world.stock import Place, Stock
 from novitasim.world.timeline import MachineShare
 
-_Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job)
+_Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job, LoadHistory)
 
 # Created templates are numbered from here, well above the seeded ones.
 _FIRST_TEMPLATE = 300_000
@@ -71,6 +72,7 @@ class World:
         self.storages = {storage.id: storage for storage in SEEDED_STORAGES}
         self.networks: dict[str, Network] = {}
         self.jobs: dict[str, Job] = {}
+        self.loads: dict[str, LoadHistory] = {}
         self.seq = 0
         # The loopback ports of the workloads, so that endpoints survive a restart of the simulator.
         self.workload_ports: dict[str, int] = {}

@@ -330,7 +330,7 @@ async def test_jobs_end_by_themselves_or_are_broken(sim: Simulated) -> None:
 
 
 async def test_balance_and_metrics_are_under_the_other_base(sim: Simulated) -> None:
-    sim.set(balance_usd=10)
+    sim.set(balance_usd=10, load=42)
     instance_id = await sim.create()
     sim.advance(2 + 3600)
     headers = {"Authorization": "Bearer k"}
@@ -380,6 +380,9 @@ async def test_the_controls_report_and_change_everything(sim: Simulated) -> None
         ("/_sim/stock", {"productId": "4090.16c62g", "clusterId": "mars", "gpus": 1}, "not a cluster of that product"),
         ("/_sim/stock", {"productId": "4090.16c62g", "clusterId": "us-ca-6", "gpus": -1}, "whole number >= 0"),
         ("/_sim/template", {}, "a template needs an Id"),
+        ("/_sim/load", {"gpu": 101}, "gpu cannot be 101; accepted: 0 to 100, a list of those"),
+        ("/_sim/load", {"gpus": 1}, "a load has no gpus; there are: gpu, gpuMemory"),
+        ("/_sim/load", {"gpu": 1, "name": "("}, "accepted: a regular expression"),
     ],
 )
 async def test_a_mistake_in_a_control_call_is_explained(
