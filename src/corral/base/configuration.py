@@ -7,16 +7,21 @@ with its value and what is accepted. Only the command line calls it, once, at th
 
 from __future__ import annotations
 
+import ast
 import difflib
+import inspect
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Self, get_args
 
 from dotenv import dotenv_values
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
+from corral.base import settings as declarations
 from corral.base.settings import HOLDS_TOKEN, Group, Settings
 from corral.base.urls import MASK, host_only, without_user
 from corral.domain.errors import SettingsError
@@ -37,7 +42,11 @@ class SettingShown:
     default: str
     origin: str
     accepts: str
-    meaning: str
+
+    @property
+    def meaning(self) -> str:
+        """The docstring under its field."""
+        return _meanings()[self.name]
 
     @classmethod
     def of(cls, name: str, group: str, field: FieldInfo, value: object, origin: str) -> Self:
@@ -49,7 +58,6 @@ class SettingShown:
             default=_shown(field.default),
             origin=origin,
             accepts=field.title or "",
-            meaning=field.description or "",
         )
 
 
@@ -113,6 +121,25 @@ def _groups() -> dict[str, type[Group]]:
     fields = Settings.model_fields.items()
     return {
         name: f.annotation for name, f in fields if isinstance(f.annotation, type) and issubclass(f.annotation, Group)
+    }
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    """
+    The docstring under the field of each setting, by the name of the setting.
+
+    Python drops these docstrings, so they are read from the source, and only when they are printed: pydantic's
+    `use_attribute_docstrings` reads them at every start, which takes a tenth of it.
+    """
+    classes = ast.parse(inspect.getsource(declarations)).body
+    bodies = {node.name: node.body for node in classes if isinstance(node, ast.ClassDef)}
+    return {
+        group.model_fields[before.target.id].alias or before.target.id: inspect.cleandoc(str(after.value.value))
+        for group in _groups().values()
+        for before, after in pairwise(bodies[group.__name__])
+        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name)
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
     }
 
 

@@ -102,7 +102,7 @@ class LogLevel(StrEnum):
 class Group(BaseModel):
     """Settings that belong together; immutable, and read by the names of the environment."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, populate_by_name=False, extra="forbid")
+    model_config = ConfigDict(frozen=True, populate_by_name=False, extra="forbid")
 
 
 class HttpSettings(Group):
