@@ -95,6 +95,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "INVALID_WEBHOOK_URL": "An http or https address, and not a private one unless that is allowed.",
     "INVALID_HEALTH_CHECK": "A number outside its range, or a bad path; the field says which.",
     "INVALID_MAX_PRICE": "USD per GPU-hour, above zero.",
+    "INVALID_LABELS": "At most 16; keys of a-z, 0-9, `.`, `_`, `/` and `-`, values of one line; 63 characters each.",
     "INVALID_WAIT_FOR_CAPACITY": "Seconds, or a text such as 2h, 30m or 1h30m; 0 to 24 hours.",
     "INVALID_KEY_NAME": "1 to 64 letters, digits, `_`, `-`, `.` and `@`.",
     "INVALID_ROLE": "`viewer`, `operator` or `admin`.",

@@ -65,6 +65,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "GET /api/instances/{instance_id}/credentials",
         "POST /api/instances",
         "DELETE /api/instances/{instance_id}",
+        "PATCH /api/instances/{instance_id}",
         "POST /api/instances/{instance_id}/adopt",
         "POST /api/instances/{instance_id}/start",
         "POST /api/instances/{instance_id}/stop",

@@ -50,6 +50,8 @@ class EventType(StrEnum):
     """That start brought it up; comes after `instance.ready`."""
     STARTUP_FAILED = "instance.startup_failed"
     """That start did not; comes after the event that says why, if the machine moved."""
+    LABELS_CHANGED = "instance.labels_changed"
+    """Its labels were replaced; nothing else changed."""
     WAITING = "instance.waiting"
     """It cannot be created at the moment, and is tried again; `reason` says why."""
     CHANGED = "instance.changed"
@@ -103,6 +105,8 @@ class Event:
     at: datetime
     since_asked: timedelta | None
     """Time since its operation was requested; None if that operation is not stored."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of the instance, after the change."""
     data: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
@@ -130,6 +134,8 @@ def _parts(change: Change) -> list[Change]:
     before = change.before
     if before is None or before.pending.action is not Action.START or change.after.phase is not Phase.RUNNING:
         return [change]
+    if before.labels != change.after.labels:
+        return [change]
     booted = replace(before, pending=replace(before.pending, action=None))
     return [replace(change, after=booted, progress=None), replace(change, before=booted)]
 
@@ -138,6 +144,8 @@ def event_of(change: Change) -> EventType:
     """The event of *change*, apart from its operation."""
     if change.before is None:
         return EventType.CREATED
+    if change.after.labels != change.before.labels:
+        return EventType.LABELS_CHANGED
     never_left = change.before.pending.action is Action.START and change.after.phase is Phase.EXITED
     if change.after.pending.action is Action.START or never_left:
         return EventType.CHANGED  # a start was requested, or had no effect: the machine has not changed

@@ -17,6 +17,8 @@ from corral.domain.placement.catalog import BillingMode
 InstanceId = NewType("InstanceId", str)
 OperationId = NewType("OperationId", str)
 ProviderId = NewType("ProviderId", str)
+Labels = tuple[tuple[str, str], ...]
+"""Keys with their values, in the order of the keys; each key once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +171,8 @@ class Instance:
     created_at: datetime
     created_by: str | None = None
     """The name of the key that created or adopted it, or `local`. None: recorded by an earlier release or a rebuild."""
+    labels: Labels = ()
+    """What users sort it by; changed by a command of their own, in every phase."""
     phase_since: datetime
     deadline_at: datetime | None
     """Until when the present operation must have brought it up."""

@@ -16,6 +16,7 @@ from corral.engine.auth.audit_log import AuditLog
 from corral.engine.commands.adopt import AdoptInstance, ProviderNameLookup
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance
+from corral.engine.commands.relabel import RelabelInstance
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
@@ -71,6 +72,7 @@ class Engine:
     create: CreateInstance
     change: ChangeInstance
     adopt: AdoptInstance
+    relabel: RelabelInstance
     gate: CreateGate
     """`start` it before the first create."""
     reconciler: Reconciler
@@ -187,6 +189,7 @@ def build_engine(runtime: Runtime) -> Engine:
             name_lookup=name_lookup if settings.instances.startup_name_lookup else None,
         ),
         adopt=adopt,
+        relabel=RelabelInstance(database=database, event_publisher=event_publisher, caches=cache_registry, clock=clock),
         gate=gate,
         reconciler=Reconciler(
             runtime=runtime, steps=steps, recorder=recorder, gate=gate, locks=InstanceLocks(database)

@@ -38,6 +38,7 @@ class EventDetails(msgspec.Struct, rename="camel"):
     operation_id: str
     reason: str
     error: EventError | None
+    labels: Annotated[dict[str, str], Meta(description="The instance's labels after the change.")]
     data: Annotated[dict[str, object], Meta(description="The instance's name, and where it is placed once it is.")]
 
 
@@ -61,6 +62,7 @@ def event_details(event: Event, ready_word: str) -> EventDetails:
         operation_id=event.operation_id,
         reason=event.reason,
         error=None if failure is None else EventError(code=failure.code, message=failure.message),
+        labels=dict(event.labels),
         data=dict(event.data),
     )
 

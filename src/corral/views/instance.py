@@ -104,6 +104,7 @@ class InstanceView:
             novita_instance_id=instance.provider_id,
             created_at=iso(instance.created_at),
             created_by=instance.created_by,
+            labels=dict(instance.labels),
             started_at=iso(instance.started_at),
             ready_at=iso(instance.ready_at),
             stopped_at=iso(instance.stopped_at),

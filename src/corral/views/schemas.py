@@ -24,6 +24,7 @@ from corral.views.container import (
 TEMPLATE_ID = "Null when the request gave an image only, or Corral did not create it; then `image` is null, too."
 Time = Annotated[str, Meta(description="ISO 8601, UTC, with milliseconds.")]
 Price = Annotated[float, Meta(description="USD per hour for the whole instance.")]
+Labels = Annotated[dict[str, str], Meta(description="Keys and values that users sort instances by.")]
 Phases = Annotated[dict[str, str], Meta(description="When each step was reached; those ahead are left out.")]
 
 
@@ -177,6 +178,7 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
         str | None,
         Meta(description="Name of the API key that created or adopted it, or `local`; null when that is not known."),
     ]
+    labels: Labels
     started_at: str | None
     ready_at: Annotated[str | None, Meta(description="When it first became ready after a create or start.")]
     stopped_at: str | None

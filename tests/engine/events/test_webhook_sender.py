@@ -79,7 +79,7 @@ async def test_a_message_is_what_the_contract_says(room: EventEnv, deliveries: W
         (instance,) = await room.create("a1", url=receiver.url)
         now = room.clock.now()
         report = HealthReport(endpoints=(), first_checked_at=now, last_checked_at=now, checks=1)
-        instance = replace(instance, health=report)
+        instance = replace(instance, health=report, labels=(("team", "vision"),))
         await room.move(instance, Phase.FAILED, failure=Failure(code="STARTUP_TIMEOUT", message="too slow"))
         await sent(deliveries)
     created, failed = receiver.messages
@@ -87,13 +87,14 @@ async def test_a_message_is_what_the_contract_says(room: EventEnv, deliveries: W
 
     assert " ".join(failed.json) == (
         "id seq event instanceId novitaInstanceId status previousStatus timestamp elapsedTime operationId reason"
-        " error healthCheck instance data"
+        " labels error healthCheck instance data"
     )
     assert failed.json["error"] == {"code": "STARTUP_TIMEOUT", "message": "too slow"}
     assert (failed.json["event"], failed.json["previousStatus"]) == ("instance.timeout", "creating")
     shown = failed.json["instance"]
     assert (shown["id"], shown["status"], shown["operation"]["operationId"]) == ("inst_a1", "failed", "op_a1")
     assert failed.json["healthCheck"] == shown["healthCheck"]
+    assert failed.json["labels"] == shown["labels"] == {"team": "vision"}
     assert (shown["healthCheck"]["overallStatus"], shown["healthCheck"]["checks"]) == ("healthy", 1)
     assert failed.id == failed.json["id"] == event.id
     assert {"error", "healthCheck"}.isdisjoint(created.json)

@@ -13,9 +13,10 @@ from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.errors import NotFoundError
 from corral.domain.lifecycle.phases import Phase
-from corral.engine.queries.instance_pages import InstanceFilter, InstancePages
+from corral.engine.queries.instance_pages import InstancePages
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
+from corral.store.tables.instance_pages import InstanceFilter
 
 
 @pytest.fixture

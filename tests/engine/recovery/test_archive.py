@@ -31,6 +31,7 @@ OTHER_ROWS = """
 INSERT INTO corral_delivery_attempts (delivery_id, number, at, http_status, duration_ms, error, fate)
 SELECT id, 1, now(), 503, 12, E'caf\u00e9\n"quoted"', 'retry' FROM corral_deliveries;
 INSERT INTO corral_silenced_receivers VALUES ('inst_1', 'https://hooks.example/x');
+UPDATE corral_instances SET labels = '{"team": "vision"}' WHERE id = 'inst_1';
 INSERT INTO corral_idempotency (key, fingerprint, status, body, kept_at)
 VALUES ('k', '\\x00ff'::bytea, 201, convert_to('{"a":1}', 'UTF8'), now());
 INSERT INTO corral_audit (at, who, method, path, address, status, request_id)

@@ -26,6 +26,7 @@ from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import audit, instance_pages, instances
+from corral.store.tables.instance_pages import InstanceFilter
 
 
 @asynccontextmanager
@@ -56,7 +57,7 @@ async def rebuild(engine: SteppedEngine, database: Database, instance_id: str | 
 
 async def everything(engine: SteppedEngine) -> dict[str, Phase]:
     async with engine.database.connection() as connection:
-        ids, _ = await instance_pages.page(connection, phases=None, name=None, region=None, limit=100, offset=0)
+        ids, _ = await instance_pages.page(connection, InstanceFilter(), limit=100, offset=0)
         found = await instances.by_ids(connection, list(ids), [])
     return {instance.id: instance.phase for instance in found.values()}
 

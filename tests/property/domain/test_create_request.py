@@ -15,7 +15,7 @@ from corral.domain.errors import FieldProblem
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import CreateRequest
 from corral.domain.placement.catalog import BillingMode
-from corral.domain.requests.create import CreateDefaults, placement_request, read_create_request
+from corral.domain.requests.create import CreateDefaults, RequestedInstance, placement_request, read_create_request
 from corral.domain.requests.health_check import read_health_check
 
 DEFAULTS = CreateDefaults(
@@ -25,7 +25,7 @@ LEAST = {"name": "a", "productName": "RTX 4090 24GB", "templateId": "204511"}
 FIELDS = (
     "name", "productName", "templateId", "gpuNum", "rootfsSize", "region", "regions", "billingMode", "spotFallback",
     "webhookUrl", "healthCheck", "maxPrice", "timeoutMs", "retryAttempts", "path", "targetPort", "stranger",
-    "image", "imageAuthId", "command", "entrypoint", "env", "ports", "volumes", "minCuda", "id", "mount",
+    "image", "imageAuthId", "command", "entrypoint", "env", "ports", "volumes", "minCuda", "id", "mount", "labels",
 )  # fmt: skip
 
 scalars = (
@@ -46,9 +46,16 @@ def numeric(numbers: st.SearchStrategy[int]) -> st.SearchStrategy[int | float | 
     return st.tuples(numbers, st.sampled_from(ways)).map(lambda pair: pair[1](pair[0]))
 
 
+def read(raw: object) -> CreateRequest:
+    """The request in a valid body."""
+    found = read_create_request(raw, DEFAULTS)
+    assert isinstance(found, RequestedInstance)
+    return found.request
+
+
 def problems(raw: object) -> list[tuple[str, str]]:
     found = read_create_request(raw, DEFAULTS)
-    assert not isinstance(found, CreateRequest)
+    assert not isinstance(found, RequestedInstance)
     return [(problem.field, problem.code) for problem in found]
 
 
@@ -57,8 +64,8 @@ def test_no_json_crashes_the_reader_and_every_problem_can_be_reported(raw: objec
     """Any input gives an order or a list of problems that can be encoded."""
     found = read_create_request(raw, DEFAULTS)
 
-    if isinstance(found, CreateRequest):
-        assert msgspec.json.decode(msgspec.json.encode(found), type=CreateRequest) == found
+    if isinstance(found, RequestedInstance):
+        assert msgspec.json.decode(msgspec.json.encode(found), type=RequestedInstance) == found
     else:
         assert found
         assert len({problem.field for problem in found}) == len(found)
@@ -103,9 +110,8 @@ def test_every_valid_order_is_read_as_it_was_meant(  # noqa: PLR0917  # Hypothes
         "maxPrice": str(Decimal(cents) / 100),
         "webhookUrl": "https://hooks.example/x",
     }
-    found = read_create_request(raw, DEFAULTS)
+    found = read(raw)
 
-    assert isinstance(found, CreateRequest)
     assert (found.name, found.product_name, found.template_id) == (name, product, str(template))
     assert (found.gpu_num, found.rootfs_gb) == (gpus, rootfs)
     assert (found.billing_mode, found.spot_fallback) == (mode, fallback)
@@ -119,9 +125,8 @@ def test_every_valid_order_is_read_as_it_was_meant(  # noqa: PLR0917  # Hypothes
 @given(numeric(st.integers(1, 8)))
 def test_a_number_may_be_written_in_any_way(gpus: float | str) -> None:
     """Clients of the original send strings."""
-    found = read_create_request({**LEAST, "gpuNum": gpus}, DEFAULTS)
+    found = read({**LEAST, "gpuNum": gpus})
 
-    assert isinstance(found, CreateRequest)
     assert found.gpu_num == int(float(gpus))
 
 
@@ -143,9 +148,8 @@ def test_what_is_no_number_in_range_is_refused(value: object) -> None:
 )
 def test_a_wait_is_seconds_or_a_short_text(written: object, seconds: int) -> None:
     """As people write durations."""
-    found = read_create_request({**LEAST, "waitForCapacity": written}, DEFAULTS)
+    found = read({**LEAST, "waitForCapacity": written})
 
-    assert isinstance(found, CreateRequest)
     assert found.wait_for_capacity_seconds == seconds
 
 
@@ -250,9 +254,8 @@ def test_what_may_be_secret_or_is_long_is_not_repeated() -> None:
 )
 def test_a_list_of_regions_replaces_the_priority_list(said: dict[str, object], tried: tuple[str, ...]) -> None:
     """The requested region alone means no fallback."""
-    found = read_create_request({**LEAST, **said}, DEFAULTS)
+    found = read({**LEAST, **said})
 
-    assert isinstance(found, CreateRequest)
     assert found.regions == tried
 
 

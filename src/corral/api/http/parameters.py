@@ -15,10 +15,12 @@ from corral.domain.errors import FieldProblem
 
 PRINTABLE: Final = "^[ -~]*$"
 """Characters of a filter; PostgreSQL accepts no NUL."""
+ONE_LINE: Final = r"^[^\x00-\x1f\x7f]*$"
 ID_CHARACTERS: Final = "^[A-Za-z0-9_-]*$"
 ID_LIST: Final = "^[A-Za-z0-9_,-]*$"
 _CHARACTERS: Final[Mapping[str | None, str]] = {
     PRINTABLE: "printable ASCII characters",
+    ONE_LINE: "characters, and no control characters",
     ID_CHARACTERS: "characters out of A-Z, a-z, 0-9, _ and -",
     ID_LIST: "characters out of A-Z, a-z, 0-9, _, - and the comma",
 }

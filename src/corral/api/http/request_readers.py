@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from corral.domain.errors import MalformedError, SpecInvalidError
-from corral.domain.instance import CreateRequest
+from corral.domain.instance import Labels
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.observation.adoption import Adoption
 from corral.domain.requests.action import read_command_options
-from corral.domain.requests.create import CreateDefaults, read_adoption, read_create_request
+from corral.domain.requests.create import CreateDefaults, RequestedInstance, read_adoption, read_create_request
 from corral.domain.requests.fields import Problems
 from corral.domain.requests.key import KeyRequest, read_key_request
+from corral.domain.requests.labels import read_label_change
 from corral.webhooks.guard import AddressGuard
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class RequestReader:
         self._defaults = defaults
         self._guard = guard
 
-    async def read(self, body: bytes, *, beside: Problems = ()) -> CreateRequest:
+    async def read(self, body: bytes, *, beside: Problems = ()) -> RequestedInstance:
         """
         The create request in *body*; raises MalformedError, or SpecInvalidError with every problem.
 
@@ -61,6 +62,14 @@ def read_key(body: bytes, *, beside: Problems = ()) -> KeyRequest:
     if isinstance(found, tuple) or beside:
         raise SpecInvalidError([*beside, *(found if isinstance(found, tuple) else ())])
     return found
+
+
+def read_labels(body: bytes, *, beside: Problems = ()) -> Labels:
+    """The labels to give an instance in *body*; raises as `RequestReader.read` does."""
+    found = read_label_change(decoded(body))
+    if isinstance(found, tuple) or beside:
+        raise SpecInvalidError([*beside, *(found if isinstance(found, tuple) else ())])
+    return found["labels"]
 
 
 def decoded(body: bytes) -> Any:

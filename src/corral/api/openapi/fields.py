@@ -253,6 +253,8 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "webTerminal": "https://5be2c7d1-term.example",
     "phases": {"startRequested": TIME, "ready": TIME},
     "data": {"name": "trainer", "region": "CN-HK-01"},
+    "labels": {"team": "vision"},
+    "q": "vision",
     **dict.fromkeys(["seq", "nextAfter"], 17),
     "warning": "the provider could not be reached; its part is left out",
     "value": "********",

@@ -37,6 +37,7 @@ FIRST: Final = (
     "stopInstance",
     "restartInstance",
     "deleteInstance",
+    "labelInstance",
     "startNamedInstance",
     "stopNamedInstance",
     "deleteNamedInstance",

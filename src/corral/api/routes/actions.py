@@ -1,4 +1,4 @@
-"""Start, stop, restart, delete and adopt instances, by id or by name."""
+"""Start, stop, restart, delete, adopt and label instances, by id or by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
-from litestar import Request, delete, post
+from litestar import Request, delete, patch, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Operation
@@ -15,7 +15,7 @@ from litestar.params import FromPath
 
 from corral.api.http.bodies import JsonResponse, body_of
 from corral.api.http.context import context_of
-from corral.api.http.request_readers import RequestReader
+from corral.api.http.request_readers import RequestReader, read_labels
 from corral.api.middleware.auth import OPERATOR
 from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, committed, replayed
 from corral.api.openapi.document import with_body
@@ -24,6 +24,7 @@ from corral.domain.idempotency import KeyRow
 from corral.domain.operation import OperationKind
 from corral.domain.requests.action import action_body
 from corral.domain.requests.create import ADOPT_BODY
+from corral.domain.requests.labels import CHANGE_BODY
 from corral.engine.engine import Engine
 from corral.views.schemas import InstanceAction, InstanceDetails
 
@@ -52,7 +53,7 @@ def handlers(engine: Engine, reader: RequestReader) -> list[HTTPRouteHandler]:
             return replayed(context, outcome)
         return committed(context, outcome.response, is_audited=outcome.is_new)
 
-    return [*_by_id(act), *_by_name(act), _adopt(engine, reader)]
+    return [*_by_id(act), *_by_name(act), _adopt(engine, reader), _relabel(engine)]
 
 
 def _by_id(act: Act) -> list[HTTPRouteHandler]:
@@ -130,6 +131,28 @@ def _adopt(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
         return JsonResponse(status=HTTPStatus.CREATED if is_new else HTTPStatus.OK, body=msgspec.json.encode(details))
 
     return adopt_instance
+
+
+def _relabel(engine: Engine) -> HTTPRouteHandler:
+    @patch(
+        ONE,
+        summary="Change the labels of an instance",
+        tags=["instances"],
+        status_code=HTTPStatus.OK,
+        operation_class=with_body(CHANGE_BODY, required=True),
+        opt={**OPERATOR, REPORTS_PROBLEMS: True},
+        responses={HTTPStatus.OK: ResponseSpec(data_container=InstanceDetails, description="With its new labels.")},
+    )
+    async def label_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
+        """Replaces all labels, in every phase. The same labels again change nothing."""
+        context = context_of(request.scope)
+        labels = read_labels(await body_of(request), beside=context.problems)
+        known, is_new = await engine.relabel.replace(instance_id, labels, context.command(HTTPStatus.OK))
+        context.is_audited = is_new
+        details = await engine.describer.details(known)
+        return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(details))
+
+    return label_instance
 
 
 def _route(

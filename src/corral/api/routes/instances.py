@@ -14,7 +14,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 
 from corral.api.http.bodies import JsonResponse, body_of
 from corral.api.http.context import context_of
-from corral.api.http.parameters import ID_LIST, PRINTABLE
+from corral.api.http.parameters import ID_LIST, ONE_LINE, PRINTABLE
 from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import OPERATOR, VIEWER, check
 from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, committed, replayed
@@ -22,12 +22,14 @@ from corral.api.openapi.document import with_body
 from corral.base.clock import Clock
 from corral.domain.errors import FieldProblem, NotFoundError, SpecInvalidError
 from corral.domain.idempotency import KeyRow
+from corral.domain.instance import Labels
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.requests.create import CREATE_BODY
+from corral.domain.requests.labels import read_label_filter
 from corral.engine.engine import Engine
-from corral.engine.queries.instance_pages import InstanceFilter
 from corral.engine.queries.instances import InstanceQueries
 from corral.engine.queries.merged_listing import ListingOptions
+from corral.store.tables.instance_pages import InstanceFilter
 from corral.views.create_request import CreateRequestDetails, create_request_details
 from corral.views.instance import InstanceView, operation_details
 from corral.views.listing import ComprehensiveList, comprehensive_list
@@ -43,6 +45,8 @@ IDS: Final = (
     "Only these instances: up to 100 of Corral's ids, separated by commas. Unknown ones are left out; the other "
     "filters and the page do not apply."
 )
+LABEL: Final = "A label that it has, as `key:value`; `key` alone for any value. Several must all be there."
+TEXT: Final = "Part of its name, id, region, product, owner or of a label (`key:value`), in any case."
 MOST_IDS: Final = 100
 """Rows of one batch. Fewer, and a page that follows a busy fleet sends more requests; more, and the address of the
 request grows beyond what proxies take (8 kB, some 300 ids)."""
@@ -52,6 +56,7 @@ SYNC_LOCAL_STATE: Final = (
     "Look at the provider now and record what is seen, for which the role operator is needed; "
     "DEFAULT_SYNC_LOCAL_STATE when left out."
 )
+_LABELS: Final[dict[str, Any]] = {"examples": [["team:vision"]]}
 _FLAG: Final[dict[str, Any]] = {"type": "boolean", "default": False}
 
 
@@ -119,11 +124,12 @@ def _create(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
         """
         context = context_of(request.scope)
         is_dry, problems = _read_flag("dryRun", dry_run)
-        order = await reader.read(await body_of(request), beside=(*context.problems, *problems))
+        wanted = await reader.read(await body_of(request), beside=(*context.problems, *problems))
         if is_dry:
-            plan = plan_details(await engine.create.plan(order))
+            plan = plan_details(await engine.create.plan(wanted.request))
             return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(plan))
-        outcome = await engine.create.create(order, context.command(HTTPStatus.CREATED))
+        command = context.command(HTTPStatus.CREATED)
+        outcome = await engine.create.create(wanted.request, command, labels=wanted.labels)
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)
         return committed(context, outcome.response, is_audited=True)
@@ -155,19 +161,30 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
         owner: Annotated[
             str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description="The name in `createdBy`.")
         ] = None,
+        label: Annotated[list[str] | None, QueryParameter(description=LABEL, schema_extra=_LABELS)] = None,
+        q: Annotated[str | None, QueryParameter(max_length=100, pattern=ONE_LINE, description=TEXT)] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000_000)] = 0,
         after: Annotated[str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description=AFTER)] = None,
         fields: Annotated[FieldSet, QueryParameter(description=FIELDS)] = FieldSet.ALL,
         ids: Annotated[str | None, QueryParameter(max_length=4000, pattern=ID_LIST, description=IDS)] = None,
     ) -> JsonResponse:
-        """Filter by status (`active`: all but `terminated`; `stopped` means `exited`), name, region and owner."""
+        """Those that pass every filter. The status `active` is all but `terminated`; `stopped` means `exited`."""
         summaries = fields is FieldSet.SUMMARY
         if ids is not None:
             page = await engine.pages.named(_listed_ids(ids), summaries=summaries)
         else:
             phases = None if status is None else status.phases(engine.describer.view)
-            wanted = InstanceFilter(phases=phases, name=name, region=region, created_by=owner)
+            labels, label_keys = _label_filter(label or [])
+            wanted = InstanceFilter(
+                phases=phases,
+                name=name,
+                region=region,
+                created_by=owner,
+                labels=labels,
+                label_keys=label_keys,
+                text=q or None,
+            )
             page = await engine.pages.page(wanted, limit=limit, offset=offset, after=after, summaries=summaries)
         return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(page))
 
@@ -235,6 +252,14 @@ def _merged_listing(engine: Engine, clock: Clock) -> HTTPRouteHandler:
         return Response(comprehensive_list(answer, seconds=clock.monotonic() - began), media_type="application/json")
 
     return list_all_instances
+
+
+def _label_filter(texts: list[str]) -> tuple[Labels, tuple[str, ...]]:
+    """The labels and the keys to filter by; raises SpecInvalidError."""
+    labels, keys, problems = read_label_filter(texts)
+    if problems:
+        raise SpecInvalidError(problems)
+    return labels, keys
 
 
 def _listed_ids(text: str) -> list[str]:

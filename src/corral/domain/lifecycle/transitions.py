@@ -18,6 +18,7 @@ from corral.domain.instance import (
     CreateRequest,
     Instance,
     InstanceId,
+    Labels,
     LoginMethods,
     OperationId,
     PendingAction,
@@ -65,6 +66,7 @@ def requested(
     operation_id: OperationId,
     now: datetime,
     created_by: str | None = None,
+    labels: Labels = (),
 ) -> Instance:
     """A new instance, which is to be created."""
     wait = timedelta(seconds=request.wait_for_capacity_seconds or 0)
@@ -76,6 +78,7 @@ def requested(
         operation_id=operation_id,
         created_at=now,
         created_by=created_by,
+        labels=labels,
         phase_since=now,
         deadline_at=now + wait + CREATE_WITHIN,
         placement=placement,

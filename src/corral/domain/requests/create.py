@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from corral.domain.container import ContainerSpec
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import CreateRequest
+from corral.domain.instance import CreateRequest, Labels
 from corral.domain.observation.adoption import Adoption
 from corral.domain.placement.catalog import BillingMode, region_order
 from corral.domain.placement.pricing import micro_usd
@@ -36,6 +36,7 @@ from corral.domain.requests.fields import (
     whole_number,
 )
 from corral.domain.requests.health_check import HEALTH_CHECK, read_with_health_check
+from corral.domain.requests.labels import LABELS
 
 LONGEST_TEMPLATE_ID = 100
 MOST_REGIONS = 50
@@ -157,6 +158,7 @@ _CREATE_FIELDS: Fields = {
         "product that is sold out everywhere is accepted instead of refused with 404.",
         "2h",
     ),
+    "labels": LABELS,
     "webhook_url": _WEBHOOK_URL,
 }
 _ADOPT_FIELDS: Fields = {
@@ -188,7 +190,15 @@ class CreateDefaults:
     health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
 
 
-def read_create_request(raw: object, defaults: CreateDefaults) -> CreateRequest | Problems:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedInstance:
+    """What a create body asks for: the request, which never changes, and what is recorded beside it."""
+
+    request: CreateRequest
+    labels: Labels = ()
+
+
+def read_create_request(raw: object, defaults: CreateDefaults) -> RequestedInstance | Problems:
     """The request in *raw*, a decoded JSON body; or every problem with it."""
     values, problems = read_with_health_check(raw, _CREATE_FIELDS, defaults.health)
     if isinstance(raw, dict):
@@ -200,7 +210,8 @@ def read_create_request(raw: object, defaults: CreateDefaults) -> CreateRequest 
     first, listed = values.pop("region", None), values.get("regions")
     values["regions"] = _order_of_regions(first, listed, defaults.region, defaults.regions)
     values.setdefault("health", defaults.health)
-    return CreateRequest(**values)
+    labels = values.pop("labels", ())
+    return RequestedInstance(request=CreateRequest(**values), labels=labels)
 
 
 def _read_container(raw: dict[str, Any]) -> tuple[ContainerSpec | None, Problems]:

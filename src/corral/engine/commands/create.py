@@ -21,7 +21,7 @@ from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change
 from corral.domain.idempotency import KeyRow, StoredResponse
-from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, Placement
+from corral.domain.instance import CreateRequest, Instance, InstanceId, Labels, OperationId, Placement
 from corral.domain.lifecycle.creation import expected_placement
 from corral.domain.lifecycle.transitions import requested
 from corral.domain.operation import Operation, OperationKind, new_operation
@@ -89,7 +89,9 @@ class CreateInstance:
         )
         return ranking
 
-    async def create(self, request: CreateRequest, context: CommandContext) -> CreatedInstance | KeyRow:
+    async def create(
+        self, request: CreateRequest, context: CommandContext, *, labels: Labels = ()
+    ) -> CreatedInstance | KeyRow:
         """
         Record a new instance; raises NotFoundError when its product, template or volume is not available.
 
@@ -101,7 +103,8 @@ class CreateInstance:
         ranking = await self._candidates(request)
         ready_at = await self.estimates.ready_at(request.product_name, now)
         placement = expected_placement(ranking, request.gpu_num)
-        created = self._new_instance(request, placement, context, now=now, ready_at=ready_at)
+        instance = self._new_instance(request, placement, context, now=now, labels=labels)
+        created = self._created(instance, context, ready_at=ready_at)
         row = None if context.key is None else context.key.row(created.response)
         line = context.line(at=now, instance_id=created.instance.id)
         return await self._batcher.add(_PendingCreate(created=created, row=row, line=line))
@@ -126,17 +129,21 @@ class CreateInstance:
         context: CommandContext,
         *,
         now: datetime,
-        ready_at: datetime,
-    ) -> CreatedInstance:
-        instance = requested(
+        labels: Labels,
+    ) -> Instance:
+        return requested(
             request,
             placement,
             instance_id=InstanceId(f"inst_{self.new_id()}"),
             operation_id=OperationId(f"op_{self.new_id()}"),
             now=now,
             created_by=context.caller,
+            labels=labels,
         )
-        operation = new_operation(OperationKind.CREATE, instance, now, correlation_id=context.correlation_id)
+
+    def _created(self, instance: Instance, context: CommandContext, *, ready_at: datetime) -> CreatedInstance:
+        caused_by = context.correlation_id
+        operation = new_operation(OperationKind.CREATE, instance, instance.created_at, correlation_id=caused_by)
         response = created_response(instance, estimated_ready_at=ready_at)
         return CreatedInstance(instance=instance, operation=operation, estimated_ready_at=ready_at, response=response)
 

@@ -17,12 +17,12 @@ import msgspec
 from corral.base.clock import Clock
 from corral.cache.cache import Cache, SizeLimit
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import InstanceWithOperation
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.queries.instances import InstanceDescriber
 from corral.store.session.database import Connection, Database
 from corral.store.tables import instance_pages, instances, operations
+from corral.store.tables.instance_pages import InstanceFilter
 from corral.views.schemas import InstanceDetails
 from corral.views.summary import InstanceSummary, summary_of
 
@@ -45,16 +45,6 @@ class InstancePage(msgspec.Struct):
     total: int
     limit: int
     offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceFilter:
-    """Which instances are listed; None means all."""
-
-    phases: Sequence[Phase] | None = None
-    name: str | None = None
-    region: str | None = None
-    created_by: str | None = None
 
 
 class InstancePages:
@@ -87,16 +77,7 @@ class InstancePages:
                 if last is None:
                     raise no_such_instance(after)
                 after = last.id
-            generations, total = await instance_pages.page(
-                connection,
-                phases=wanted.phases,
-                name=wanted.name,
-                region=wanted.region,
-                created_by=wanted.created_by,
-                limit=limit,
-                offset=offset,
-                after=after,
-            )
+            generations, total = await instance_pages.page(connection, wanted, limit=limit, offset=offset, after=after)
             found = await self._shown(connection, generations, summaries=summaries)
         return InstancePage(instances=found, total=total, limit=limit, offset=offset)
 

@@ -104,14 +104,17 @@ def record_of(instance: Instance) -> str:
 
 def instance_of(row: Any) -> Instance:
     """
-    The instance of a row with `record` and `generation`, and perhaps `created_by`.
+    The instance of a row with `record` and `generation`, and perhaps `created_by` and `labels`.
 
-    The generation is the row's, which every write counts up. So is `created_by`, if the row has it: a process of an
-    earlier release that writes the record drops it there.
+    The generation is the row's, which every write counts up. So are `created_by` and `labels`, if the row has them: a
+    process of an earlier release that writes the record drops them there.
     """
     record: Any = _decoder.decode(row["record"])
     record.generation = row["generation"]
     record.created_by = row.get("created_by") or record.created_by
+    labels = row.get("labels")
+    if labels is not None:
+        record.labels = tuple(sorted(msgspec.json.decode(labels, type=dict[str, str]).items()))
     found: Instance = _instance(record)
     for put, part in _groups.items():
         put(found, part(record))

@@ -56,6 +56,7 @@ class _EventData(msgspec.Struct, rename="camel", omit_defaults=True):
     provider_id: str | None = None
     failure: Failure | None = None
     data: dict[str, object] = {}
+    labels: dict[str, str] = {}
 
 
 _event_data = msgspec.json.Decoder(_EventData)
@@ -119,7 +120,9 @@ def _row(draft: EventDraft) -> tuple[Any, ...]:
     data: dict[str, object] = {"name": after.request.name}
     if after.placement is not None:
         data |= {"region": after.placement.region, "productId": after.placement.product_id}
-    stored = _EventData(provider_id=after.provider_id, failure=shown_failure(after), data=data)
+    stored = _EventData(
+        provider_id=after.provider_id, failure=shown_failure(after), data=data, labels=dict(after.labels)
+    )
     return (
         after.id,
         after.operation_id,
@@ -150,5 +153,6 @@ def _event(row: Any) -> Event:
         failure=stored.failure,
         at=row["at"],
         since_asked=row["since_asked"],
+        labels=stored.labels,
         data=stored.data,
     )

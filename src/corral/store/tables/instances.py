@@ -12,6 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
@@ -31,8 +33,8 @@ _SHARED = (
     "goal text, phase text, provider_id text, generation int, create_in_doubt bool, look_at timestamptz,"
     " micro_usd bigint"
 )
-_NEW = f"{_SHARED}, created_by text"
-"""An update leaves `created_by` as it is."""
+_NEW = f"{_SHARED}, created_by text, product_name text, labels jsonb"
+"""An update leaves what only new rows name as it is."""
 _INSERT = "INSERT INTO corral_instances ({columns}) SELECT {columns} FROM {rows}"
 _ADD = BulkInsert(f"{_INSERT} RETURNING id", own=_OWN, shared=_NEW)
 _ADD_UNLESS_KNOWN = BulkInsert(f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", own=_OWN, shared=_NEW)
@@ -55,6 +57,12 @@ UPDATE corral_instances AS i
 SET region = $2, record = $3::jsonb, goal = $4, phase = $5, provider_id = $6, generation = i.generation + 1,
     create_in_doubt = $8, look_at = $9, micro_usd = $10
 WHERE i.id = $1 AND i.generation = $7
+RETURNING i.id, {notification(TOPIC, "i.id")}
+"""  # noqa: S608  # constants
+
+_RELABEL = f"""
+UPDATE corral_instances AS i SET labels = $2::jsonb, record = $3::jsonb, generation = i.generation + 1
+WHERE i.id = $1 AND i.generation = $4
 RETURNING i.id, {notification(TOPIC, "i.id")}
 """  # noqa: S608  # constants
 
@@ -82,6 +90,12 @@ def update_many(instances: Sequence[Instance], wake_at: Sequence[datetime | None
     """Replace the record of each instance that did not change since it was read; returns the `id` of those."""
     columns = [list(column) for column in zip(*map(_row, instances, wake_at), strict=True)]
     return Write("updated_instances", _UPDATE, columns)
+
+
+def relabel(instance: Instance) -> Write:
+    """Replace the labels of *instance*; returns no row, and changes nothing, if it changed since it was read."""
+    arguments = (instance.id, _labels(instance), record_of(instance), instance.generation)
+    return Write("relabelled_instance", _RELABEL, arguments)
 
 
 def stale(instance: Instance) -> StaleError:
@@ -239,13 +253,18 @@ async def none_yet(connection: Connection) -> bool:
 
 async def _find(connection: Connection, condition: str, *arguments: object) -> list[Instance]:
     """The instances for which *condition*, SQL that may end with an order and a limit, holds."""
-    query = f"SELECT record, generation, created_by FROM corral_instances WHERE {condition}"  # noqa: S608
+    query = f"SELECT record, generation, created_by, labels FROM corral_instances WHERE {condition}"  # noqa: S608
     rows = await connection.fetch(query, *arguments)
     return [instance_of(row) for row in rows]
 
 
 def _new_row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
-    return (*_row(instance, wake_at), instance.created_by)
+    return (*_row(instance, wake_at), instance.created_by, instance.request.product_name, _labels(instance))
+
+
+def _labels(instance: Instance) -> str | None:
+    """As the column has them: null without labels, so that those rows are not in its index."""
+    return msgspec.json.encode(dict(instance.labels)).decode() if instance.labels else None
 
 
 def _row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:

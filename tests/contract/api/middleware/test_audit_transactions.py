@@ -116,6 +116,11 @@ async def delete_by_name(served: ServedApiWithProvider) -> Request:
     return lambda: served.api.service.ask("POST", "/api/instances/delete", json={"instanceName": "by-name"})
 
 
+async def relabel(served: ServedApiWithProvider) -> Request:
+    ours, _ = await served.managed()
+    return lambda: served.api.service.ask("PATCH", f"/api/instances/{ours}", json={"labels": {"team": "vision"}})
+
+
 async def adopt(served: ServedApiWithProvider) -> Request:
     theirs = await served.foreign()
     return lambda: served.api.service.ask("POST", f"/api/instances/{theirs}/adopt")
@@ -159,6 +164,7 @@ REQUESTS = pytest.mark.parametrize(
         command("delete"),
         command("delete", key="k"),
         delete_by_name,
+        relabel,
         adopt,
         start_by_the_name_at_the_provider,
         pause,

@@ -10,7 +10,7 @@ import pytest
 from corral.domain.container import ContainerSpec, VolumeMount
 from corral.domain.instance import CreateRequest
 from corral.domain.placement.catalog import EnvironmentVariable, PortKind, TemplatePort
-from corral.domain.requests.create import CreateDefaults, read_create_request
+from corral.domain.requests.create import CreateDefaults, RequestedInstance, read_create_request
 
 DEFAULTS = CreateDefaults(region="CN-HK-01", regions=())
 LEAST = {"name": "a", "productName": "RTX 4090 24GB", "templateId": "204511"}
@@ -28,8 +28,8 @@ FULL = {
 
 def read(**fields: object) -> CreateRequest:
     found = read_create_request({**LEAST, **fields}, DEFAULTS)
-    assert isinstance(found, CreateRequest), found
-    return found
+    assert isinstance(found, RequestedInstance), found
+    return found.request
 
 
 def problem(**fields: object) -> Any:
