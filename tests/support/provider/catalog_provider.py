@@ -15,7 +15,7 @@ from corral.cloud.exchange import Answer, Call
 from corral.cloud.novita.client import NovitaCloud
 from corral.domain.errors import CloudError
 from novitasim.server.serving import Options, build
-from novitasim.world.account import RegistryAuth, Template
+from novitasim.world.account import RegistryAuth, Storage, Template
 from novitasim.world.catalog import Catalog, Product, seeded
 from novitasim.world.instance import Env, Port
 from support.histories.direct import DirectExchange
@@ -50,6 +50,13 @@ ZOO = Template(id="204512", name="Zoo", image="zoo:1")
 BROKEN = Template(id="broken", name="broken", image="", channel="community", verbatim={"Id": "broken"})
 
 
+STORAGES = (
+    Storage(id="ns-sgp", name="datasets", size_gb=500, cluster_id="as-sgp-2"),
+    Storage(id="ns-hk", name="Checkpoints", size_gb=200, cluster_id="cn-hongkong-1"),
+    Storage(id="ns-in", name="models", size_gb=10, cluster_id="as-in-1"),
+)
+
+
 class _CountingExchange(DirectExchange):
     def __init__(self, provider: CatalogProvider, clock: Clock) -> None:
         super().__init__(provider.simulator, clock, Script(meanwhile=_nothing), _nothing)
@@ -61,7 +68,7 @@ class _CountingExchange(DirectExchange):
 
 
 class CatalogProvider(NovitaCloud):
-    """A provider account with three clusters, three products and four templates."""
+    """A provider account with three clusters, three products, four templates and three volumes."""
 
     def __init__(self, clock: Clock) -> None:
         self.simulator = build(Options(clock="stepped"))
@@ -69,6 +76,7 @@ class CatalogProvider(NovitaCloud):
         world.catalog = Catalog(products={}, cpu_products={}, clusters={each: all_clusters[each] for each in CLUSTERS})
         self.sell(RTX_4090, RTX_4090_HF, RTX_3090)
         world.templates = {each.id: each for each in (ZOO, TEMPLATE, PYTORCH, BROKEN)}
+        world.storages = {each.id: each for each in STORAGES}
         auth = RegistryAuth(id="auth-1", name="docker.io", username="robot", password="do-not-tell")
         world.auths = {auth.id: auth}
         self.calls: Counter[str] = Counter()

@@ -9,6 +9,7 @@ import pytest
 
 from corral.cloud.novita import templates, wire
 from corral.cloud.port import Credentials, ProviderCreate
+from corral.domain.container import VolumeMount
 from corral.domain.errors import CloudRefusedError
 from corral.domain.placement.catalog import (
     BillingMode,
@@ -42,7 +43,9 @@ def read(**changes: object) -> Template:
     return templates.template(msgspec.json.decode(raw, type=wire.Template), "204511")
 
 
-def order(template: Template, credentials: Credentials | None = None) -> dict[str, Any]:
+def order(
+    template: Template, credentials: Credentials | None = None, volumes: tuple[VolumeMount, ...] = ()
+) -> dict[str, Any]:
     body = templates.order_body(
         ProviderCreate(
             name="corral-a1",
@@ -53,6 +56,7 @@ def order(template: Template, credentials: Credentials | None = None) -> dict[st
             billing_mode=BillingMode.SPOT,
             template=template,
             credentials=credentials,
+            volumes=volumes,
         )
     )
     found: dict[str, Any] = msgspec.json.decode(body)
@@ -171,6 +175,13 @@ def test_an_order_says_everything_in_the_create_call_s_own_form() -> None:
         "billingMode": "spot",
         "minCudaVersion": "12.4",
     }
+
+
+def test_volumes_are_sent_by_the_create_call_s_own_names() -> None:
+    """The id is spelled with a capital here and nowhere else."""
+    body = order(read(), volumes=(VolumeMount(id="ns-1", mount="/data"),))
+
+    assert body["networkStorages"] == [{"Id": "ns-1", "mountPoint": "/data"}]
 
 
 def test_credentials_replace_the_auth_id() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from corral.cloud.novita import translate, values, wire
 from corral.domain.observation.sighting import Connection, Endpoint, ProviderInstance, Sighting
-from corral.domain.placement.catalog import BillingMode, PortKind, Product
+from corral.domain.placement.catalog import BillingMode, PortKind, Product, Volume
 
 
 def instance(fields: dict[str, object] | None = None, *, detailed: bool = False, **more: object) -> ProviderInstance:
@@ -183,6 +183,24 @@ def test_a_product_is_not_sold_in_a_way_it_does_not_list() -> None:
     found = product(price="35000", spotPrice="18000", billingMethods=["onDemand", "monthly"], availableDeploy="true")
 
     assert (found.on_demand_micro_usd, found.spot_micro_usd, found.available) == (350_000, None, True)
+
+
+def test_a_volume_is_read_with_its_region() -> None:
+    """Sizes come as numbers or texts; without a cluster no instance could mount it."""
+    seen = wire.Volume(
+        storage_id="ns-1",
+        storage_name="data",
+        storage_size="500",
+        cluster_id="hk-1",
+        cluster_name="CN-HK-01 (Hong Kong)",
+    )
+
+    assert translate.volume(seen) == Volume(id="ns-1", name="data", size_gb=500, cluster_id="hk-1", region="CN-HK-01")
+    assert translate.volume(wire.Volume(storage_id="ns-1", cluster_id="hk-1")) == Volume(
+        id="ns-1", name="", size_gb=0, cluster_id="hk-1", region="hk-1"
+    )
+    assert translate.volume(wire.Volume(storage_id="ns-1")) is None
+    assert translate.volume(wire.Volume(cluster_id="hk-1")) is None
 
 
 def test_a_cluster_without_a_name_goes_by_its_id() -> None:

@@ -70,6 +70,14 @@ async def test_a_new_instance_is_shown_in_full(api: ServedApi) -> None:
         "productId": "4090.16c62g",
         "productName": "RTX 4090 24GB",
         "templateId": "204511",
+        "image": None,
+        "imageAuthId": None,
+        "command": None,
+        "entrypoint": None,
+        "env": {},
+        "ports": None,
+        "volumes": [],
+        "minCuda": None,
         "billingMode": "spot",
         "price": 0.36,
         "billed": False,
@@ -550,7 +558,8 @@ async def test_the_openapi_document_describes_the_create_request(api: ServedApi)
     create = document["paths"]["/api/instances"]["post"]
     order = create["requestBody"]["content"]["application/json"]["schema"]
 
-    assert order["required"] == ["name", "productName", "templateId"]
+    assert order["required"] == ["name", "productName"]
+    assert order["anyOf"] == [{"required": ["templateId"]}, {"required": ["image"]}]
     assert order["properties"]["gpuNum"]["maximum"] == 8
     assert {parameter["name"] for parameter in create["parameters"]} == {"dryRun", "Idempotency-Key"}
     assert {"200", "201"} <= set(create["responses"])

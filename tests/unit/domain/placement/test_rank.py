@@ -106,6 +106,19 @@ def test_each_rejection_says_why(found: Product, more: dict[str, object], reason
     assert [(r.reason, r.because) for r in ranking.rejected] == [(reason, because)]
 
 
+def test_only_the_cluster_of_the_volumes_will_do() -> None:
+    """However cheap the others are, and whatever else is wrong with them."""
+    stock = [region_stock(SGP, product("x", spot=1)), region_stock(HK, product("x"))]
+
+    ranking = rank(request("AS-SGP-02", "CN-HK-01", "nowhere", cluster_id=HK.id), stock)
+
+    assert [c.region for c in ranking.candidates] == ["CN-HK-01"]
+    assert [(r.region, r.reason, r.because, r.cluster_id) for r in ranking.rejected] == [
+        ("AS-SGP-02", Reason.VOLUME_ELSEWHERE, "the volumes of this request are not in AS-SGP-02", SGP.id),
+        ("nowhere", Reason.UNKNOWN_REGION, "the provider has no region nowhere", None),
+    ]
+
+
 def test_a_region_is_rejected_as_a_whole_when_nothing_of_it_can_be_had() -> None:
     """Once, not once for each billing mode."""
     stock = [
