@@ -45,13 +45,17 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "STARTUP_OPERATION_IN_PROGRESS": "A create, start or restart is in progress; `details` says which.",
         "OPERATION_IN_PROGRESS": "Another operation is in progress, or the instance was changed at the same time.",
         "NO_CREDENTIALS_YET": "The machine offers no login: it is not created yet, does not run, or is gone.",
+        "NO_LOGS_YET": "The machine has no such log: it is not created yet, or is gone.",
         "KEY_NAME_TAKEN": "An API key in use has this name; revoke it first, or choose another name.",
         "NAME_AMBIGUOUS": "Several live instances have this name; the message lists their ids.",
         "IDEMPOTENCY_KEY_REUSED": "This `Idempotency-Key` was used for another request in the last 24 hours.",
     },
     413: {"BODY_TOO_LARGE": "The body is larger than is accepted."},
     415: {"UNSUPPORTED_MEDIA_TYPE": "A body must be `application/json`."},
-    429: {"RATE_LIMIT_EXCEEDED": "Too many requests; `Retry-After` says when to try again."},
+    429: {
+        "RATE_LIMIT_EXCEEDED": "Too many requests; `Retry-After` says when to try again.",
+        "TOO_MANY_FOLLOWERS": "This process reads 100 logs of machines already; end one, or ask again later.",
+    },
     500: {
         "INTERNAL_SERVER_ERROR": "An internal error; the log has details under the same request id.",
         "INVALID_SETTINGS": "A setting is invalid. Printed by the command line at the start.",
@@ -59,6 +63,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     502: {
         "NOVITA_API_ERROR": "The provider refused, or its response cannot be used.",
         "AUTHENTICATION_FAILED": "The provider refused the key (`NOVITA_API_KEY`).",
+        "LOGS_UNAVAILABLE": "The log cannot be read where the provider says it is; the message says why.",
         "INVALID_TEMPLATE": "The provider's template lacks an image, or has a bad port or variable; the message says "
         "which.",
     },

@@ -63,6 +63,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "operator": (
         "GET /api/instances/{instance_id}/request",
         "GET /api/instances/{instance_id}/credentials",
+        "GET /api/instances/{instance_id}/logs",
         "POST /api/instances",
         "DELETE /api/instances/{instance_id}",
         "PATCH /api/instances/{instance_id}",

@@ -48,7 +48,7 @@ from corral.api.routes import (
     settings,
     webhooks,
 )
-from corral.api.routes.machine import credentials
+from corral.api.routes.machine import credentials, logs
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain import errors
@@ -109,6 +109,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         *actions.handlers(engine, reader),
         *orphans.handlers(engine),
         *credentials.handlers(engine.credentials, engine.audit),
+        *logs.handlers(engine.logs, engine.keys),
         Router("/", route_handlers=parts.pages, opt=OPEN),
     ]
     return build_around(routes, parts)

@@ -113,7 +113,7 @@ async def serve(
                 dropped_log_lines=dropped_log_lines,
             ),
             service_health=service_health,
-            end_streams=http_side.event_stream.stop,
+            end_streams=http_side.end_streams,
             background=(
                 BackgroundTask("notices", notices.run),
                 BackgroundTask("key uses", engine.keys.run),

@@ -18,6 +18,7 @@ from corral.domain.rate_limit import RateLimit
 from corral.engine.auth.request_counts import SharedRequestCounts
 from corral.engine.engine import Engine
 from corral.engine.events.stream import EventStream
+from corral.engine.machine.log_relay import LogRelay
 from corral.store.session.notifications import Notifications
 
 
@@ -27,7 +28,13 @@ class HttpSide:
 
     app: ASGIApp
     event_stream: EventStream
+    logs: LogRelay
     background: tuple[BackgroundTask, ...]
+
+    def end_streams(self) -> None:
+        """End every response that would go on, because the process stops."""
+        self.event_stream.stop()
+        self.logs.stop()
 
 
 def build_http_side(
@@ -39,12 +46,15 @@ def build_http_side(
     event_stream.listen(notices)
     dependencies.answers.listen(notices)
     if role is Role.WORKER:
-        return HttpSide(app=app.build(dependencies, only_watching=True), event_stream=event_stream, background=())
+        watching = app.build(dependencies, only_watching=True)
+        return HttpSide(app=watching, event_stream=event_stream, logs=engine.logs, background=())
     background = [BackgroundTask("event streams", event_stream.run)]
     if dependencies.request_limit is not None:
         counts = SharedRequestCounts(dependencies.request_limit, engine.runtime.database, engine.runtime.clock)
         background.append(BackgroundTask("request counts", counts.run))
-    return HttpSide(app=app.build(dependencies), event_stream=event_stream, background=tuple(background))
+    return HttpSide(
+        app=app.build(dependencies), event_stream=event_stream, logs=engine.logs, background=tuple(background)
+    )
 
 
 def app_dependencies(engine: Engine, *, service_health: ProcessHealth, limits: Limits) -> app.AppDependencies:

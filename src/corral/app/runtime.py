@@ -18,6 +18,8 @@ from corral.engine.runtime import Runtime
 from corral.health.probe import Prober
 from corral.outbound.addresses import read_address
 from corral.outbound.policy import AddressPolicy
+from corral.outbound.provider_hosts import ProviderHosts
+from corral.outbound.provider_logs import ProviderLogs
 from corral.store.installation import installation_id
 from corral.store.installation.rate_limit import DatabaseRateLimitStore
 from corral.store.server.target import DatabaseTarget
@@ -56,6 +58,7 @@ async def open_runtime(
             )
         )
         prober = await stack.enter_async_context(Prober.open(clock=clock, policy=probe_policy(settings, base_url)))
+        logs = await stack.enter_async_context(ProviderLogs.open(ProviderHosts(base_url)))
         guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
         secret = settings.webhooks.secret
         sender = await stack.enter_async_context(
@@ -77,6 +80,7 @@ async def open_runtime(
             cloud=cloud,
             reachability=cloud.snapshot,
             prober=prober,
+            logs=logs,
             sender=sender,
             guard=guard,
             last_listing_at=last_listing_at,

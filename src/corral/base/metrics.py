@@ -85,6 +85,7 @@ class Metrics:
         self.requests = self._counter("corral_http_requests_total", "Requests answered.", "method", "route", "status")
         self.request_seconds = self._histogram("corral_http_request_seconds", "Time to answer a request.", "route")
         self.event_streams = self._gauge("corral_event_streams", "Clients that follow the event stream.")
+        self.log_readings = self._gauge("corral_log_readings", "Logs of machines that are being read.")
         self.jobs = self._counter("corral_jobs_total", "Job runs by how they ended.", "type", "outcome")
         self.jobs_paused = self._gauge("corral_jobs_paused", "1 while the processing of jobs is paused.")
         self.job_seconds = self._histogram("corral_job_seconds", "Time one job run took.", "type")

@@ -21,6 +21,7 @@ from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
 from corral.engine.machine.credentials import CredentialQueries
+from corral.engine.machine.log_relay import LogRelay
 from corral.engine.maintenance import retention
 from corral.engine.maintenance.orphans import OrphanSweep
 from corral.engine.maintenance.stuck import StuckSweep
@@ -69,6 +70,7 @@ class Engine:
     listing: MergedListing
     fleet: Fleet
     credentials: CredentialQueries
+    logs: LogRelay
     create: CreateInstance
     change: ChangeInstance
     adopt: AdoptInstance
@@ -166,6 +168,7 @@ def build_engine(runtime: Runtime) -> Engine:
             clock=clock,
         ),
         credentials=CredentialQueries(cloud, queries),
+        logs=LogRelay(cloud, queries, runtime.logs, clock=clock, metrics=metrics),
         create=CreateInstance(
             database=database,
             catalog=catalog,

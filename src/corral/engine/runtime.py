@@ -18,6 +18,7 @@ from corral.domain.lifecycle.policy import Policy
 from corral.domain.requests.create import CreateDefaults
 from corral.engine.ids import random_id
 from corral.health.probe import Prober
+from corral.outbound.provider_logs import ProviderLogs
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.webhooks.deliver import Sender
@@ -38,6 +39,7 @@ class Runtime:
     cloud: Cloud
     reachability: Callable[[], Reachability]
     prober: Prober
+    logs: ProviderLogs
     sender: Sender
     guard: AddressGuard
     """Which addresses webhooks may be sent to."""

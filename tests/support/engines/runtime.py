@@ -17,6 +17,8 @@ from corral.domain.lifecycle.policy import Policy
 from corral.engine.runtime import Runtime
 from corral.health.probe import Prober
 from corral.outbound.policy import AddressPolicy
+from corral.outbound.provider_hosts import ProviderHosts
+from corral.outbound.provider_logs import ProviderLogs
 from corral.store.installation import installation_id
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
@@ -68,6 +70,7 @@ def idle_runtime(
         "cloud": cloud,
         "reachability": reachable,
         "prober": Prober(session=unopened, clock=clock, policy=_PROBES, resolver=unopened),
+        "logs": ProviderLogs(session=unopened, hosts=ProviderHosts("http://127.0.0.1")),
         "sender": unopened_sender(clock),
         "guard": guard,
         "last_listing_at": lambda: None,

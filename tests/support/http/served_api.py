@@ -59,8 +59,13 @@ async def opened(
     lookup: bool = False,
     orphans: OrphanRule = "report",
     limits: Limits | None = None,
+    **parts: Any,
 ) -> AsyncGenerator[ServedApi]:
-    """Serve for as long as this is open; *caches* and *listing* are settings, by the names of the environment."""
+    """
+    Serve for as long as this is open; *caches* and *listing* are settings, by the names of the environment.
+
+    *parts* replace fields of the runtime.
+    """
     looks = list[datetime]()
     settings = settings_of(
         **(caches or {}),
@@ -69,6 +74,8 @@ async def opened(
         CORRAL_ORPHANS=orphans,
         INSTANCE_STARTUP_ENABLE_NAME_LOOKUP=lookup,
     )
-    env = CommandEnv(database, cloud=cloud, settings=settings, last_listing_at=lambda: max(looks, default=None))
+    env = CommandEnv(
+        database, cloud=cloud, settings=settings, last_listing_at=lambda: max(looks, default=None), **parts
+    )
     async with serving(database, engine=env.engine, limits=limits) as service:
         yield ServedApi(service=service, env=env, looks=looks)

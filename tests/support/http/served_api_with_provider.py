@@ -15,6 +15,8 @@ from corral.domain.instance import InstanceId, ProviderId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.observation.sighting import Sighting
+from corral.outbound.provider_hosts import ProviderHosts
+from corral.outbound.provider_logs import ProviderLogs
 from corral.store.session.database import Database
 from novitasim.testing import Simulated, start_simulator
 from support.clock.clocks import SteppedClock
@@ -71,7 +73,8 @@ async def staged(database: Database, **choices: Any) -> AsyncGenerator[ServedApi
         HttpExchange(
             base_url=sim.base_url, api_key=SecretStr("key"), timeout_seconds=5, clock=SteppedClock()
         ) as exchange,
-        opened(database, cloud=NovitaCloud(exchange), **choices) as api,
+        ProviderLogs.open(ProviderHosts(sim.base_url)) as logs,
+        opened(database, cloud=NovitaCloud(exchange), logs=logs, **choices) as api,
     ):
         sim.set_stock(PRODUCT, HONG_KONG, 500)
         yield ServedApiWithProvider(api=api, sim=sim)

@@ -31,6 +31,8 @@ MOST_BYTES: Final = 8 * 2**20
 other out within the second; more only costs memory."""
 MOST_RESPONSES: Final = 10_000
 """More different addresses than one process serves in a second."""
+MESSAGES_OF_ONE_PIECE: Final = 2
+"""Of a response that comes whole: its start and its body."""
 ROUTES: Final = frozenset({"/api/instances", "/api/instances/{instance_id}"})
 
 
@@ -95,7 +97,8 @@ class ResponseCacheMiddleware:
             changes, messages = self.responses.changes, list[Any]()
 
             async def recording(message: Message) -> None:
-                messages.append(message)
+                if len(messages) < MESSAGES_OF_ONE_PIECE + 1:  # a stream is passed on, and not held
+                    messages.append(message)
                 await send(message)
 
             await self.app(scope, receive, recording)
@@ -127,7 +130,7 @@ def _may_be_kept(request: Any, headers: Mapping[bytes, bytes]) -> bool:
 def _whole_response(request: Any, messages: list[Any]) -> CachedResponse | None:
     """The response of *messages*, if it came in one piece, with status 200, from a route in `ROUTES`."""
     route = request.get("path_template")
-    if route not in ROUTES or len(messages) != 2 or messages[0]["status"] != HTTPStatus.OK:  # noqa: PLR2004
+    if route not in ROUTES or len(messages) != MESSAGES_OF_ONE_PIECE or messages[0]["status"] != HTTPStatus.OK:
         return None
     start, rest = messages
     needs = request["route_handler"].opt

@@ -45,6 +45,7 @@ FIRST: Final = (
     "listOrphans",
     "adoptInstance",
     "getCredentials",
+    "getLogs",
     "getOptimalProduct",
     "listProducts",
     "getOperation",

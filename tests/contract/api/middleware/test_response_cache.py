@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
+from litestar.response import Stream
 from support.clock.clocks import SteppedClock
 from support.http.service import Service, error_of, serving
 
@@ -17,6 +19,7 @@ from corral.api.middleware.response_cache import KEPT_SECONDS, MOST_BYTES, Cache
 from corral.store.session.database import Database
 
 PATH = "/api/instances/inst_a1"
+STREAMED, PIECE = 200 * 2**20, 2**20
 
 
 class Counter:
@@ -45,7 +48,16 @@ class Counter:
         async def start(instance_id: FromPath[str]) -> dict[str, object]:
             return {"id": instance_id}
 
-        return [one, events, start]
+        @get("/api/instances/{instance_id:str}/logs", opt=VIEWER)
+        async def logs(instance_id: FromPath[str]) -> Stream:
+            async def pieces() -> AsyncGenerator[bytes]:
+                for _ in range(STREAMED // PIECE):
+                    yield bytes(PIECE)
+
+            del instance_id
+            return Stream(pieces())
+
+        return [one, events, start, logs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,3 +176,17 @@ def test_a_replaced_response_does_not_count_twice() -> None:
         answers.kept.put(address, half)
 
     assert [answers.kept.peek(address) for address in ("first", "second")] == [half, half]
+
+
+async def test_a_stream_is_passed_on_and_not_held(database: Database) -> None:
+    """A log that is followed would fill the memory."""
+    async with desk_of(database) as env:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        async with env.service.client.get(env.service.address + PATH + "/logs") as response:
+            received = 0
+            while piece := await response.content.readany():
+                received += len(piece)
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+
+    assert received == STREAMED
+    assert grown < STREAMED // 2

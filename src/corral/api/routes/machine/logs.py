@@ -1,0 +1,108 @@
+"""The route that relays the logs of a machine."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from litestar import Request, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import ResponseSpec
+from litestar.params import FromPath, QueryParameter
+
+from corral.api.http.context import context_of
+from corral.api.middleware.auth import OPERATOR
+from corral.engine.auth.api_keys import ApiKeys
+from corral.engine.machine.log_relay import LogReading, LogRelay, LogSource
+
+if TYPE_CHECKING:
+    from litestar.types import Receive, Scope, Send
+
+MOST_LINES: Final = 10_000
+_HEADERS: Final = (
+    (b"content-type", b"text/plain; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # a proxy that collects answers would hold lines back
+)
+
+
+class LogResponse:
+    """An ASGI application that sends a log until it ends or its client disconnects."""
+
+    def __init__(self, reading: LogReading) -> None:
+        self._reading = reading
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, and release its place at once when the client is gone."""
+        sending = asyncio.ensure_future(self._send(send, only_headers=context_of(scope).method == "HEAD"))
+        leaving = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        finally:
+            self._reading.close()
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _send(self, send: Send, *, only_headers: bool) -> None:
+        await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": list(_HEADERS)})
+        # At once: until the first piece of a body its caller counts as waiting for an answer.
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        while not only_headers and (lines := await self._reading.next()):
+            await send({"type": "http.response.body", "body": lines, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def handlers(relay: LogRelay, keys: ApiKeys) -> list[HTTPRouteHandler]:
+    """The route of `/api/instances/{id}/logs`."""
+
+    @get(
+        "/api/instances/{instance_id:str}/logs",
+        summary="Read the logs of an instance",
+        tags=["machines"],
+        opt=OPERATOR,
+        media_type="text/plain",
+        responses={
+            200: ResponseSpec(
+                data_container=str,
+                media_type="text/plain",
+                description="Lines of at most 16 KiB, without control characters.",
+                generate_examples=False,
+            )
+        },
+    )
+    async def get_logs(
+        request: Request[Any, Any, Any],
+        instance_id: FromPath[str],
+        *,
+        source: Annotated[
+            LogSource, QueryParameter(description="`system`: pull and start; `instance`: what the container prints.")
+        ] = LogSource.INSTANCE,
+        tail: Annotated[
+            int, QueryParameter(ge=1, le=MOST_LINES, description="How many of the lines that are there.")
+        ] = 200,
+        follow: Annotated[bool, QueryParameter(description="Whether to go on with each line as it comes.")] = False,
+    ) -> LogResponse:
+        """
+        Relayed from the provider as text; terminal escapes and other control characters are removed.
+
+        A log is followed for at most 30 minutes and 64 MB, and read without following for at most a minute and 8 MB; a
+        reading that ends early ends with a line `[corral: …]`. A process serves 100 at the same time. Revoking the key
+        ends it.
+        """
+        caller = context_of(request.scope).identity.caller
+        key_id = None if caller is None else caller.key_id
+        is_allowed = None if key_id is None else partial(keys.is_in_use, key_id)
+        return LogResponse(await relay.open(instance_id, source, tail=tail, follow=follow, is_allowed=is_allowed))
+
+    return [get_logs]
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Return when the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
