@@ -204,6 +204,14 @@ class Settings:
         text("REGEX=BEHAVIOUR, several joined by ;", rf"|.+=({_GUEST})(;.+=({_GUEST}))*"),
         "how workloads answer by instance name; the first that matches counts",
     )
+    ssh: str = _setting(
+        "greeting", choice("greeting", "server", "none"), "port 22 only greets, is a real ssh server, or is not offered"
+    )
+    ssh_listeners: int = _setting(256, whole(0), "instances that have an ssh server at a time; the others only greet")
+    ssh_port_changes: bool = _setting(False, yes_no(), "every start and restart gives another ssh port; unknown")
+    ssh_host_key: str = _setting(
+        "kept", choice("kept", "new"), "host key after a start or restart: the same or another; unknown"
+    )
 
     # Logs
     log_stream: str = _setting(

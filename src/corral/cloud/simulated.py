@@ -145,6 +145,7 @@ class SimulatedProvider:
                 [
                     *(sys.executable, "-m", "novitasim", "--port", port, "--state", str(state)),
                     *("--ready-file", str(self._address_file), "--exit-with-parent"),
+                    *("--quirk", "ssh=server"),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=output,

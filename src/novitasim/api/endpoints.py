@@ -15,12 +15,19 @@ from novitasim.world.instance import Instance, Port
 _DOMAIN = "gpu-instance.novita.ai"
 _FIRST_TCP_PORT, _TCP_PORTS = 30_000, 30_000
 
+SSH = Port(port=22, type="tcp")
+TERMINAL = Port(port=7681, type="http")
+
 
 class Endpoints(Protocol):
     """Maps ports of instances to addresses."""
 
     def address(self, instance: Instance, port: Port) -> str:
         """The endpoint of a port: a URL for http, host:port for tcp."""
+        ...
+
+    def ssh_address(self, instance: Instance) -> str:
+        """Where ssh is reached, host:port; empty if the instance offers none."""
         ...
 
     def log_address(self, instance: Instance, kind: str) -> str:
@@ -42,6 +49,10 @@ class RealisticEndpoints:
             return f"https://{name}-{port.port}.{where}"
         digest = hashlib.blake2b(f"{name}/{port.port}".encode(), digest_size=4).digest()
         return f"proxy.{where}:{_FIRST_TCP_PORT + int.from_bytes(digest, 'big') % _TCP_PORTS}"
+
+    def ssh_address(self, instance: Instance) -> str:
+        """The address of port 22."""
+        return self.address(instance, SSH)
 
     def log_address(self, instance: Instance, kind: str) -> str:
         """A stream of text."""

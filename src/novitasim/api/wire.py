@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from novitasim.api.endpoints import Endpoints
+from novitasim.api.endpoints import TERMINAL, Endpoints
 from novitasim.world.catalog import CpuProduct, Product
 from novitasim.world.instance import Instance, Port
 from novitasim.world.timeline import MachineShare, Status
@@ -159,17 +159,17 @@ def _mounts(world: World, instance: Instance, *, size_as_text: bool) -> list[Jso
 def _connections(world: World, instance: Instance, now: float, endpoints: Endpoints) -> Json:
     up = instance.status(now) is Status.RUNNING
     has_log = _has_log(world, instance, now)
-    password = world.id_of("password", instance.seq, 12)
-    ssh = ""
-    if up:
-        host, _, port = endpoints.address(instance, Port(port=22, type="tcp")).rpartition(":")
-        ssh = f"ssh -p {port} root@{host}"
-    terminal = Port(port=7681, type="http")
+    password = world.password_of(instance)
+    host, _, port = (endpoints.ssh_address(instance) if up else "").rpartition(":")
     jupyter = next((port for name, port in instance.order.tools if name.lower() == "jupyter"), None)
     return {
-        "connectComponentSSH": {"sshCommand": ssh, "password": password if up else "", "isRunning": up},
+        "connectComponentSSH": {
+            "sshCommand": f"ssh -p {port} root@{host}" if port else "",
+            "password": password if port else "",
+            "isRunning": bool(port),
+        },
         "connectComponentWebTerminal": {
-            "address": endpoints.address(instance, terminal) if up else "",
+            "address": endpoints.address(instance, TERMINAL) if up else "",
             "username": "root" if up else "",
             "password": password if up else "",
             "isRunning": up,

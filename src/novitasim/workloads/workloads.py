@@ -16,18 +16,20 @@ import re
 import socket
 from collections.abc import Coroutine
 
-from aiohttp import web
+from aiohttp import encode_basic_auth, web
 
-from novitasim.api.endpoints import RealisticEndpoints
+from novitasim.api.endpoints import SSH, TERMINAL, RealisticEndpoints
+from novitasim.api.wire import exposed
 from novitasim.faults import injection
 from novitasim.server.clock import pause
 from novitasim.server.simulator import Simulator
 from novitasim.workloads import behaviour, logs
 from novitasim.workloads.log_stream import KINDS, LogStream
+from novitasim.workloads.sockets import HOST, bound
+from novitasim.workloads.ssh import SshPorts
 from novitasim.world.instance import Instance, Port
 from novitasim.world.timeline import Status
 
-_HOST = "127.0.0.1"
 _BANNER = b"SSH-2.0-OpenSSH_9.6 novitasim\r\n"
 _HANG_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
@@ -51,19 +53,22 @@ class Workloads:
         self._sites: dict[int, web.SockSite] = {}
         self._servers: dict[int, asyncio.Server] = {}
         self._opening: set[asyncio.Task[int]] = set()
+        self._ssh = SshPorts(simulator, self._forwarded)
 
     async def start(self) -> None:
         """Open the shared listeners."""
         await self._runner.setup()
         ports = self._simulator.world.workload_ports
-        self._web_port = await self._listen_web(_bound(ports.get("web", 0)))
-        self._tcp_port = await self._listen_tcp(_bound(ports.get("tcp", 0)))
+        self._web_port = await self._listen_web(bound(ports.get("web", 0)))
+        self._tcp_port = await self._listen_tcp(bound(ports.get("tcp", 0)))
         self._simulator.remember_ports({"web": self._web_port, "tcp": self._tcp_port})
         # Bound and not listening: connections are refused, and no other program can take the port.
-        self._closed.bind((_HOST, 0))
+        self._closed.bind((HOST, 0))
+        self._ssh.start()
 
     async def stop(self) -> None:
         """Close everything."""
+        await self._ssh.stop()
         for task in self._opening:
             task.cancel()
         for server in self._servers.values():
@@ -78,15 +83,22 @@ class Workloads:
             return RealisticEndpoints(changing=settings.endpoint_changes_on_start).address(instance, port)
         refused = behaviour.workload_of(instance, settings).kind == "refused"
         at = self._closed.getsockname()[1] if refused else None
-        if settings.guest_mode == "own_port":
+        if settings.guest_mode == "own_port" and not (port == SSH and self._ssh.is_offered()):
             number = at or self._own(instance, port)
-            return f"http://{_HOST}:{number}" if port.type == "http" else f"{_HOST}:{number}"
+            return f"http://{HOST}:{number}" if port.type == "http" else f"{HOST}:{number}"
         if port.type != "http":
-            return f"{_HOST}:{at or self._tcp_port}"
+            ssh = self._ssh.port(instance) if port == SSH and self._ssh.is_offered() and not at else None
+            return f"{HOST}:{at or ssh or self._tcp_port}"
         token = self._token(instance)
         if settings.guest_mode == "localhost":
             return f"http://{token}-{port.port}.localhost:{at or self._web_port}"
-        return f"http://{_HOST}:{at or self._web_port}/{token}/{port.port}"
+        return f"http://{HOST}:{at or self._web_port}/{token}/{port.port}"
+
+    def ssh_address(self, instance: Instance) -> str:
+        """Where ssh is reached; empty if the instance offers none."""
+        settings = self._simulator.world.settings
+        missing = settings.ssh == "server" and not self._ssh.is_offered()
+        return "" if missing or settings.ssh == "none" else self.address(instance, SSH)
 
     def log_address(self, instance: Instance, kind: str) -> str:
         """Where the logs of an instance stream from."""
@@ -96,7 +108,7 @@ class Workloads:
             return url or f"https://logs.elsewhere.example/{instance.id}/{kind}"
         if settings.guest_mode in {"realistic", "off"}:
             return RealisticEndpoints().log_address(instance, kind)
-        return f"http://{_HOST}:{self._web_port}/{instance.id}/logs/{kind}"
+        return f"http://{HOST}:{self._web_port}/{instance.id}/logs/{kind}"
 
     def _token(self, instance: Instance) -> str:
         changing = self._simulator.world.settings.endpoint_changes_on_start
@@ -116,11 +128,23 @@ class Workloads:
         stale = self._simulator.world.settings.endpoint_changes_on_start and starts != instance.starts
         if instance.status(now) is not Status.RUNNING or stale or instance.vanished(now):
             return self._down(request)
+        if port == str(TERMINAL.port) and not self._may_use_terminal(request, instance):
+            return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="terminal"'})
         workload = behaviour.workload_of(instance, self._simulator.world.settings)
         page = behaviour.page(workload, now - instance.last(Status.RUNNING, now))
         if page is None:
             return await self._hang(request)
         return web.Response(status=page.status, text=page.html, content_type="text/html")
+
+    def _may_use_terminal(self, request: web.Request, instance: Instance) -> bool:
+        expected = encode_basic_auth("root", self._simulator.world.password_of(instance))
+        return request.headers.get("Authorization") == expected
+
+    def _forwarded(self, instance: Instance, number: int) -> int | None:
+        """The loopback port behind a port of a running instance; None if nothing listens there."""
+        port = next((port for port in exposed(instance) if port.port == number), None)
+        is_refused = behaviour.workload_of(instance, self._simulator.world.settings).kind == "refused"
+        return None if port is None or is_refused else self._own(instance, port)
 
     def _addressed(self, request: web.Request) -> tuple[str, str]:
         """(token, port) of the workload that a request is for, by port, by host name or by path."""
@@ -151,14 +175,14 @@ class Workloads:
         """The port that belongs to one endpoint, opened now if it is not yet."""
         key = (instance.id, port.port, instance.starts)
         if key not in self._owned:
-            bound = _bound()
-            bound.listen()
-            number = int(bound.getsockname()[1])
+            listening = bound()
+            listening.listen()
+            number = int(listening.getsockname()[1])
             self._owned[key] = number
             self._owners[number] = (self._token(instance), port.port)
             listen = self._listen_web if port.type == "http" else self._listen_tcp
             # Bound and listening already: a client that is faster than these tasks waits in the backlog.
-            self._do(listen(bound))
+            self._do(listen(listening))
             self._do(self._close_unused())
         return self._owned[key]
 
@@ -180,15 +204,15 @@ class Workloads:
                 server.close()
         return len(unused)
 
-    async def _listen_web(self, bound: socket.socket) -> int:
-        number = int(bound.getsockname()[1])
-        self._sites[number] = web.SockSite(self._runner, bound)
+    async def _listen_web(self, listening: socket.socket) -> int:
+        number = int(listening.getsockname()[1])
+        self._sites[number] = web.SockSite(self._runner, listening)
         await self._sites[number].start()
         return number
 
-    async def _listen_tcp(self, bound: socket.socket) -> int:
-        number = int(bound.getsockname()[1])
-        self._servers[number] = await asyncio.start_server(self._tcp, sock=bound)
+    async def _listen_tcp(self, listening: socket.socket) -> int:
+        number = int(listening.getsockname()[1])
+        self._servers[number] = await asyncio.start_server(self._tcp, sock=listening)
         return number
 
     async def _tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -202,15 +226,3 @@ class Workloads:
             await writer.drain()
             await reader.read(1)
         writer.close()
-
-
-def _bound(wanted: int = 0) -> socket.socket:
-    """A socket on the port that is wanted, or on any if it is taken meanwhile."""
-    listener = socket.socket()
-    listener.setblocking(False)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((_HOST, wanted))
-    except OSError:
-        listener.bind((_HOST, 0))
-    return listener

@@ -73,6 +73,14 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SshPort:
+    """The loopback port of an instance's ssh server; `id` is the instance's."""
+
+    id: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Work on an instance that takes a while; its state follows from the instants."""
 

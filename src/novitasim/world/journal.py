@@ -17,7 +17,7 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from novitasim import settings
-from novitasim.world.account import Job, Network, RegistryAuth, Storage, Template
+from novitasim.world.account import Job, Network, RegistryAuth, SshPort, Storage, Template
 from novitasim.world.instance import Instance
 from novitasim.world.load import LoadHistory
 from novitasim.world.world import Removed, StockSet, World
@@ -177,6 +177,7 @@ def _tables(world: World) -> dict[str, tuple[dict[str, Any], type[Any]]]:
         "network": (world.networks, Network),
         "job": (world.jobs, Job),
         "load": (world.loads, LoadHistory),
+        "ssh_port": (world.ssh_ports, SshPort),
     }
 
 

@@ -28,6 +28,7 @@ from novitasim.world.account import (
     Job,
     Network,
     RegistryAuth,
+    SshPort,
     Storage,
     Template,
 )
@@ -36,7 +37,7 @@ from novitasim.world.load import LoadHistory
 from novitasim.world.stock import Place, Stock
 from novitasim.world.timeline import MachineShare
 
-_Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job, LoadHistory)
+_Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job, LoadHistory, SshPort)
 
 # Created templates are numbered from here, well above the seeded ones.
 _FIRST_TEMPLATE = 300_000
@@ -73,6 +74,7 @@ class World:
         self.networks: dict[str, Network] = {}
         self.jobs: dict[str, Job] = {}
         self.loads: dict[str, LoadHistory] = {}
+        self.ssh_ports: dict[str, SshPort] = {}
         self.seq = 0
         # The loopback ports of the workloads, so that endpoints survive a restart of the simulator.
         self.workload_ports: dict[str, int] = {}
@@ -91,6 +93,10 @@ class World:
     def id_of(self, kind: str, seq: int, length: int = 16) -> str:
         """The id that belongs to a serial number."""
         return hashlib.blake2b(f"{self.seed}/{kind}/{seq}".encode(), digest_size=16).hexdigest()[:length]
+
+    def password_of(self, instance: Instance) -> str:
+        """The password of an instance's ssh server and web terminal."""
+        return self.id_of("password", instance.seq, 12)
 
     def template_id(self, seq: int) -> str:
         """The numeric text that is a new template's id."""
