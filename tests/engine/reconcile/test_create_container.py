@@ -111,6 +111,24 @@ async def test_a_volume_that_is_gone_is_waited_for_until_the_deadline(engine: St
     assert waits.waiting.message == "the account has no volume ns-datasets"
 
 
+async def test_a_volume_that_cannot_be_mounted_does_not_keep_others_from_the_offer(engine: SteppedEngine) -> None:
+    """The provider refuses it like a shortage, and the offer is not short: only this request has to wait."""
+    storages = engine.sim.world.storages
+    await engine.parts.catalog.volumes.all()
+    storages[DATASETS.id] = replace(storages[DATASETS.id], cluster_id="eu-ger-1")
+    waiting = await engine.request_create(
+        replace(REQUEST, regions=("US-CA-06",), container=ContainerSpec(volumes=(DATASETS,)))
+    )
+    await engine.work()
+    other = await engine.request_create(replace(REQUEST, regions=("US-CA-06",)))
+    await engine.work()
+    waits = await engine.get(waiting)
+
+    assert (await engine.get(other)).provider_id is not None
+    assert waits.waiting is not None
+    assert waits.waiting.code == "RESOURCE_CONSTRAINTS"
+
+
 async def test_a_template_that_outgrew_the_request_fails_it(engine: SteppedEngine) -> None:
     """The provider would refuse every offer, one call after the other."""
     spec = ContainerSpec(ports=tuple(TemplatePort(port=port, kind=PortKind.TCP) for port in range(1, 16)))

@@ -15,9 +15,11 @@ from support.engines.engine_steps import REQUEST
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.access import Access
+from corral.domain.container import ContainerSpec
 from corral.domain.errors import GoalRefusedError, MalformedError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
+from corral.domain.placement.catalog import EnvironmentVariable
 from corral.engine.auth import api_keys
 from corral.jobs import pgqueuer_adapter
 from corral.store.server.migrate import migrate, migrations, report
@@ -37,6 +39,9 @@ VALUES ('k', '\\x00ff'::bytea, 201, convert_to('{"a":1}', 'UTF8'), now());
 INSERT INTO corral_audit (at, who, method, path, address, status, request_id)
 VALUES (now(), 'ops', 'POST', '/api/instances', '127.0.0.1', 201, 'r1');
 """
+CONTAINER = ContainerSpec(
+    command="serve", env=(EnvironmentVariable(key="MODE", value="train"),), ports=(), min_cuda="12.4"
+)
 BEFORE_PRICES = 7
 """The schema before instances had a price of their own beside the record's."""
 OLD_INSTANCE = """
@@ -55,7 +60,7 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
     """A service with something of every kind: an instance that is ready, one that is gone, one on its way."""
     async with stepped_engine(database, target) as engine:
         ready, gone = (
-            await engine.request_create(replace(REQUEST, name="announced", webhook_url=RECEIVER)),
+            await engine.request_create(replace(REQUEST, name="announced", webhook_url=RECEIVER, container=CONTAINER)),
             await engine.request_create(),
         )
         await engine.until(ready, Phase.READY)

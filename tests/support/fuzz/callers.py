@@ -72,13 +72,15 @@ async def _read(word: str, body: bytes) -> Any:
 
 
 def _secrets(body: bytes) -> list[str]:
-    """An address may be a secret unless it is an origin and nothing more, which may be repeated."""
+    """A command, and an address unless it is an origin and nothing more, which may be repeated."""
     try:
-        found = hidden(json.loads(body), "webhookUrl")
+        sent = json.loads(body)
+        found, commands = hidden(sent, "webhookUrl"), hidden(sent, "command", "entrypoint", "TOKEN")
     except (ValueError, RecursionError):
         return []
     read = [(url, _ADDRESS.fullmatch(url)) for url in found]
-    return [url for url, parts in read if parts and (parts["user"].strip(":") or parts["rest"].strip("/?#"))]
+    urls = [url for url, parts in read if parts and (parts["user"].strip(":") or parts["rest"].strip("/?#"))]
+    return urls + commands
 
 
 def read_names(data: bytes) -> None:

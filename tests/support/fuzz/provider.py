@@ -74,6 +74,7 @@ CALLS: Final[Mapping[str, Callable[[NovitaCloud], Awaitable[object]]]] = {
     "clusters": lambda cloud: cloud.clusters(),
     "template": lambda cloud: cloud.template("107672"),
     "templates": lambda cloud: cloud.templates(TemplateChannel.OFFICIAL),
+    "volumes": lambda cloud: cloud.volumes(),
     "auths": lambda cloud: cloud.registry_credentials("3f0c9d0e"),
 }
 

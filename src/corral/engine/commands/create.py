@@ -200,7 +200,7 @@ def _create_job(created: CreatedInstance) -> NewJob:
         **about(instance),
         "name": request.name,
         "productName": request.product_name,
-        "templateId": request.template_id,
+        "templateId": request.template_id or None,
         "gpuNum": request.gpu_num,
         "rootfsSize": request.rootfs_gb,
         "region": request.regions[0] if placement is None else placement.region,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from corral.base.log import log
-from corral.cloud.port import Credentials
+from corral.cloud.port import Credentials, ProviderCreate
 from corral.domain.errors import (
     CallerError,
     CloudRefusedError,
@@ -185,7 +185,7 @@ class CreateStep:
             raise
         except CloudShortageError as error:
             instance = await self._outcomes.clear(context, instance, "no stock")
-            await self.catalog.note_shortage(candidate.offer, error.message, gpu_num=instance.request.gpu_num)
+            await self._note_shortage(order, candidate, error)
             return instance, refusal_of(candidate, Reason.OUT_OF_STOCK, short=True)
         except CloudRefusedError as error:
             instance = await self._outcomes.clear(context, instance, error.message)
@@ -205,6 +205,11 @@ class CreateStep:
             )
             return await self._outcomes.doubt(context, instance, error.message), None
         return await self._outcomes.record_id(context, instance, provider_id), None
+
+    async def _note_shortage(self, order: ProviderCreate, candidate: Candidate, error: CloudShortageError) -> None:
+        """Keep the offer out of other choices, unless it may be the volumes of *order* that cannot be had there."""
+        if not order.volumes:
+            await self.catalog.note_shortage(candidate.offer, error.message, gpu_num=order.gpu_num)
 
     async def _are_unchanged(self, read: Sequence[Instance]) -> list[bool]:
         """One query for all creates that are about to be sent."""
