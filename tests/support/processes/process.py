@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import aiohttp
 
 from support.database import prepared
 from support.http.service import Answer
+from support.processes.forked import ForkedProcess, fork, pipe
 
 CORRAL = Path(sys.executable).with_name("corral")
 SKEWED = Path(__file__).with_name("skewed_serve.py")
@@ -41,25 +44,17 @@ async def run(*arguments: str, cwd: Path, stdin: str | None = None, **settings: 
 
     Fails at once if it is a service that starts, and after REFUSAL_SECONDS if that neither starts nor ends.
     """
-    process = await asyncio.create_subprocess_exec(
-        str(CORRAL),
-        *arguments,
-        cwd=cwd,
-        env=clean_environment(**settings),
-        stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    if process.stdin is not None and stdin is not None:
-        process.stdin.write(stdin.encode())
-        process.stdin.close()
+    command, environ = [str(CORRAL), *arguments], clean_environment(**settings)
+    async with pipe() as (out, stdout), pipe() as (err, stderr):
+        with TemporaryFile() as given:
+            given.write((stdin or "").encode())
+            given.seek(0)
+            process = await fork(command, cwd=cwd, environ=environ, stdin=given.fileno(), stdout=out, stderr=err)
     output = list[bytes]()
-    errors = asyncio.create_task(process.stderr.read())
+    errors = asyncio.create_task(stderr.read())
     try:
         async with asyncio.timeout(REFUSAL_SECONDS if "serve" in arguments else None):
-            async for line in process.stdout:
+            async for line in stdout:
                 output.append(line)
                 assert b" serves on " not in line, f"corral {' '.join(arguments)} started: {line.decode()}"
             await process.wait()
@@ -80,7 +75,7 @@ async def run(*arguments: str, cwd: Path, stdin: str | None = None, **settings: 
 class Running:
     """A `corral serve` that is up."""
 
-    process: asyncio.subprocess.Process
+    process: asyncio.subprocess.Process | ForkedProcess
     address: str
     lines: list[str] = field(default_factory=list)
 
@@ -125,26 +120,25 @@ async def serving(
     if cluster == "prepared" and "DATABASE_URL" not in settings:
         prepared.prepare(data_dir)
     limited = () if not handles else ("sh", "-c", f'ulimit -n {handles} && exec "$@"', "sh")
-    process = await asyncio.create_subprocess_exec(
-        *limited,
-        *((str(CORRAL),) if not ahead else (sys.executable, str(SKEWED), ahead)),
-        "serve",
-        *filter(None, (port, *arguments)),
-        cwd=data_dir.parent,
-        env=clean_environment(CORRAL_DATA_DIR=str(data_dir), **settings),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    assert process.stdout is not None
+    installed = (str(CORRAL),) if not ahead else (sys.executable, str(SKEWED), ahead)
+    command = [*limited, *installed, "serve", *filter(None, (port, *arguments))]
+    environ = clean_environment(CORRAL_DATA_DIR=str(data_dir), **settings)
+    process: asyncio.subprocess.Process | ForkedProcess
+    async with pipe() as (output, lines):
+        if handles or ahead:
+            process = await asyncio.create_subprocess_exec(
+                *command, cwd=data_dir.parent, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        else:
+            process = await fork(command, cwd=data_dir.parent, environ=environ, stdout=output, stderr=output)
     running = Running(process=process, address="")
     while not running.address:
-        line = (await process.stdout.readline()).decode()
+        line = (await lines.readline()).decode()
         assert line, "corral ended: " + "".join(running.lines)
         running.lines.append(line)
         if " serves on " in line:
             running.address = line.split(" serves on ")[1].strip()
-    reading = asyncio.create_task(_read(process.stdout, running.lines))
+    reading = asyncio.create_task(_read(lines, running.lines))
     try:
         yield running
     finally:

@@ -9,8 +9,10 @@ import termios
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from support.clock.waiting import until
+from support.processes.forked import ForkedProcess, fork
 from support.processes.process import CORRAL, clean_environment
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
@@ -20,7 +22,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 class Terminal:
     """A running command, the bytes that it wrote so far, and its keyboard."""
 
-    process: asyncio.subprocess.Process
+    process: ForkedProcess
     keyboard: int
     written: bytearray = field(default_factory=bytearray)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,13 +71,14 @@ async def on_terminal(
     near, far = os.openpty()
     termios.tcsetwinsize(far, (rows, columns))
     loop = asyncio.get_running_loop()
-    process = await asyncio.create_subprocess_exec(
-        *(str(CORRAL), *arguments),
-        env=clean_environment(TERM="xterm-256color", **(environ or {})),
+    process = await fork(
+        [str(CORRAL), *arguments],
+        cwd=Path.cwd(),
+        environ=clean_environment(TERM="xterm-256color", **(environ or {})),
         stdin=far,
         stdout=far,
         stderr=far,
-        start_new_session=True,
+        new_session=True,
     )
     os.close(far)
     terminal = Terminal(process=process, keyboard=near)
