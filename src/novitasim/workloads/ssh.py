@@ -51,9 +51,11 @@ class SshPorts:
         self._listeners: dict[str, _Listener] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_installed: bool | None = None
+        self._swept_at = 0.0
 
     def start(self) -> None:
         """Open the ports that machines had before a restart of the simulator."""
+        self._close_removed()
         for instance_id in list(self._simulator.world.ssh_ports):
             if (instance := self._running(instance_id)) is not None:
                 self.port(instance)
@@ -83,9 +85,10 @@ class SshPorts:
         known = self._listeners.get(instance.id)
         if known is not None and known.life == life:
             return known.port
-        self._close_removed()
         if known is None and len(self._listeners) >= settings.ssh_listeners:
-            return None
+            self._close_removed()
+            if len(self._listeners) >= settings.ssh_listeners:
+                return None
         number = self._open(instance.id, life, wants_old=known is None)
         if known is not None:  # closed after the new one is open, so that the number changes
             self._shut(known)
@@ -108,13 +111,18 @@ class SshPorts:
         listener.socket.close()
 
     def _close_removed(self) -> None:
+        """Make room; at most once a second, because every machine beyond the limit asks for it."""
         world, now = self._simulator.world, self._simulator.clock.now()
-        for instance_id in list(self._listeners):
+        if now < self._swept_at + 1:
+            return
+        self._swept_at = now
+        for instance_id in {*world.ssh_ports, *self._listeners}:
             instance = world.instances.get(instance_id)
             if instance is None or instance.removed_at() <= now:
-                self._shut(self._listeners.pop(instance_id))
                 if instance_id in world.ssh_ports:
                     world.discard("ssh_port", world.ssh_ports, instance_id)
+                if listener := self._listeners.pop(instance_id, None):
+                    self._shut(listener)
 
     def _accept(self, instance_id: str) -> None:
         try:
