@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Locator, Page, expect
 from support.http.browser import launched, opened_tab
 from support.http.dashboard import axe_findings, is_too_wide
 from support.processes.process import Running, quicken, run, serving
@@ -69,10 +69,14 @@ async def test_every_error_is_under_its_field(site: Site, width: int, scheme: st
         await page.get_by_label("Webhook").fill("http://127.0.0.1/")
         await page.get_by_label("Health check: path").fill("no slash")
         await page.get_by_text("Regions, price limit").click()
+        await _wrong_container(page)
         await expect(page.locator("#error-webhookUrl")).to_be_visible()  # it unfolds what has an error
+        await expect(page.locator("#error-ports")).to_be_visible()
 
         found = await errors(page)
-        assert set(found) == {"name", "gpuNum", "count", "webhookUrl", "healthPath"}
+        wrong = {"image", "minCuda", "ports", "env", "volumes", "labels"}
+        assert set(found) == {"name", "gpuNum", "count", "webhookUrl", "healthPath", *wrong}
+        assert found["env"] == "has MODE twice"
         assert found["gpuNum"] == "must be a whole number between 1 and 8"
         await expect(page.get_by_label("GPUs")).to_have_attribute("aria-invalid", "true")
         await expect(page.locator("#create-go")).to_be_disabled()
@@ -82,6 +86,25 @@ async def test_every_error_is_under_its_field(site: Site, width: int, scheme: st
         await page.get_by_label("GPUs").fill("2")
         await expect(page.locator("#error-gpuNum")).to_be_hidden()
         assert [c for c in tab.complaints if "400" not in c] == []
+
+
+async def _wrong_container(page: Page) -> None:
+    """Nothing right in what the machine is to run; then the part is folded away."""
+    part = page.get_by_text("Image, command, environment")
+    await part.click()
+    for name, value in (("Image", "two words"), ("Ports", "22/tcp 22/http"), ("Lowest CUDA version", "new")):
+        await page.get_by_label(name, exact=True).fill(value)
+    await _add(page, "variable", "MODE", "train")
+    await _add(page, "variable", "MODE", "serve")
+    await _add(page, "label", "Team", "vision")
+    await page.get_by_role("button", name="Add a volume").click()
+    await part.click()
+
+
+async def _add(page: Page, noun: str, name: str, value: str) -> None:
+    await page.get_by_role("button", name=f"Add a {noun}").click()
+    await page.get_by_label(f"Name of the {noun}").last.fill(name)
+    await page.get_by_label(f"Value of the {noun}").last.fill(value)
 
 
 async def test_prices_follow_the_billing_mode_and_the_button_says_what_it_costs(site: Site) -> None:
@@ -125,6 +148,11 @@ async def test_the_same_request_works_in_a_shell(site: Site) -> None:
         await page.get_by_text("Regions, price limit").click()
         await page.get_by_role("checkbox", name="AS-SGP-02").check()
         await page.get_by_label("Maximum price").fill("0.5")
+        await page.get_by_text("Image, command, environment").click()
+        await page.get_by_label("Command", exact=True).fill("echo 'a b'")
+        await page.get_by_label("Ports").fill("8080/http, 22/tcp")
+        await _add(page, "variable", "MODE", "train it")
+        await _add(page, "label", "team", "vision")
         await page.get_by_text("The same as a command").click()
         lines = page.locator("#command-lines code")
         await expect(lines.first).to_contain_text("--max-price 0.5")
@@ -139,6 +167,8 @@ async def test_the_same_request_works_in_a_shell(site: Site) -> None:
     for name in ("from-shell", "from-curl"):
         found = (await site.corral.ask("GET", f"/api/instances/{both[name]['id']}/request")).json
         assert (found["rootfsSize"], found["regions"], found["maxPrice"]) == (80, ["AS-SGP-02"], 0.5)
+        assert (found["command"], found["ports"]) == ("echo 'a b'", ["8080/http", "22/tcp"])
+        assert (found["env"], both[name]["labels"]) == ({"MODE": "train it"}, {"team": "vision"})
 
 
 async def test_a_copy_keeps_the_limits_and_a_taken_name_is_noticed(site: Site) -> None:
@@ -169,3 +199,52 @@ async def test_a_copy_keeps_the_limits_and_a_taken_name_is_noticed(site: Site) -
         for each in (made.json["instanceId"], copy)
     ]
     assert requests[0] == {**requests[1], "name": "original"}
+
+
+async def test_an_own_image_runs_without_a_template_and_is_copied(site: Site) -> None:
+    """What the volume excludes is explained."""
+    async with opened_tab(site.browser, width=390, scheme="dark") as tab:
+        page = tab.page
+        await opened_form(page, site)
+        await page.get_by_label("Name", exact=True).fill("own")
+        await page.get_by_text("No template").click()
+        await expect(page.locator("#error-templateId")).to_be_visible()
+        await page.get_by_text("Image, command, environment").click()
+        await page.get_by_label("Image", exact=True).fill("docker.io/acme/trainer:7")
+        await _add(page, "variable", "", "")
+        await _paste(page.get_by_label("Name of the variable"), "# paths\nexport HOME_DIR=/data\nMODE='train it'\n")
+        await expect(page.get_by_label("Value of the variable")).to_have_count(2)
+        await page.get_by_role("button", name="Add a volume").click()
+        await page.get_by_label("Volume", exact=True).select_option("datasets, 500 GB in US-CA-06")
+        await expect(page.locator("#hint-volumes")).to_contain_text("Only offers in US-CA-06")
+        await page.get_by_text("The same as a command").click()
+        assert await axe_findings(page) == []
+        assert not await is_too_wide(page)
+        await page.locator("#create-go").click()
+        await expect(page.locator("#create")).to_be_hidden()
+
+        made = (await site.instances())["own"]
+        assert (made["templateId"], made["image"]) == (None, "docker.io/acme/trainer:7")
+        assert made["env"] == {"HOME_DIR": "/data", "MODE": "train it"}
+        assert (made["region"], made["volumes"]) == ("US-CA-06", [{"id": "ns-datasets", "mount": "/workspace"}])
+
+        await page.goto(f"{site.corral.address}/?duplicate={made['id']}#create")
+        await expect(page.locator("#create-go")).to_be_enabled()
+        await page.locator("#create-go").click()
+        await expect(page.locator("#create")).to_be_hidden()
+        copied = (await site.instances())["own-2"]
+        same = ("templateId", "image", "env", "volumes", "ports", "command")
+        assert {name: copied[name] for name in same} == {name: made[name] for name in same}
+        assert [c for c in tab.complaints if "400" not in c] == []
+
+
+async def _paste(into: Locator, text: str) -> None:
+    """As from the clipboard, which a browser without a window does not have."""
+    await into.evaluate(
+        """(node, text) => {
+          const clipboardData = new DataTransfer();
+          clipboardData.setData("text", text);
+          node.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+        }""",
+        text,
+    )

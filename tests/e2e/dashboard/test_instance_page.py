@@ -49,15 +49,18 @@ class Site:
         found = await self.corral.ask("GET", "/api/products", headers={"X-API-Key": self.key})
         name = next(str(each["name"]) for each in found.json["products"] if each["name"] != PRODUCT)
         ids = {each["id"] for each in found.json["products"] if each["name"] == name}
-        stock = f"{(self.data_dir / 'simulator' / 'address').read_text().strip()}/_sim/stock"
-        async with aiohttp.ClientSession() as client:
-            async with client.get(stock) as response:
-                places = [each for each in await response.json() if each["productId"] in ids]
-            for place in places:
+        for place in await self.simulator("GET", "stock"):
+            if place["productId"] in ids:
                 emptied = {"productId": place["productId"], "clusterId": place["clusterId"], "gpus": 0}
-                async with client.post(stock, json=emptied) as response:
-                    assert response.status == 200, await response.text()
+                await self.simulator("POST", "stock", **emptied)
         return name
+
+    async def simulator(self, method: str, call: str, **body: object) -> Any:
+        """The result of a control call of the simulated provider."""
+        address = f"{(self.data_dir / 'simulator' / 'address').read_text().strip()}/_sim/{call}"
+        async with aiohttp.ClientSession() as client, client.request(method, address, json=body or None) as response:
+            assert response.status == 200, await response.text()
+            return await response.json()
 
     @asynccontextmanager
     async def opened(self, instance_id: str, **options: Any) -> AsyncGenerator[Tab]:
@@ -114,6 +117,7 @@ async def test_a_ready_instance_is_shown_in_full_and_live(site: Site) -> None:
         await expect(page.locator("#about")).to_contain_text(instance_id)
         await page.get_by_text("As the API returns it").click()
         await expect(page.locator("#json pre")).to_contain_text(f'"id": "{instance_id}"')
+        await _logins(page)
         duplicate = page.get_by_role("link", name="Duplicate")
         await expect(duplicate).to_have_attribute("href", f"/?duplicate={instance_id}#create")
         assert await axe_findings(page) == []
@@ -125,11 +129,28 @@ async def test_a_ready_instance_is_shown_in_full_and_live(site: Site) -> None:
         await expect(page.locator("#status")).to_have_text("exited")
         await expect(page.locator("#money")).to_have_text("Not billed now")
         await expect(page.get_by_role("button", name="Copy the ssh command")).to_have_count(0)
+        await expect(page.locator("#login")).to_be_hidden()
         await confirm(page, "Start")
         await expect(page.locator("#status")).to_have_text("ready")
         await expect(page.locator("#operations li")).to_have_count(3)
         assert await page.evaluate("window.loadedOnce") is True
         assert [c for c in tab.complaints if "401" not in c] == []
+
+
+async def _logins(page: Page) -> None:
+    """On demand, hidden again, in neither the address nor the storage of the browser."""
+    address = page.url
+    await page.get_by_role("button", name="Show logins").click()
+    password = await page.locator("#logins div", has_text="SSH password").locator("code").inner_text()
+    assert password
+    assert await axe_findings(page) == []
+    await page.get_by_role("button", name="Copy the ssh password").click()
+    await expect(page.locator("#notice")).to_be_visible()
+    assert password not in await page.locator("#notice").inner_text()
+    kept = await page.evaluate("JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state])")
+    assert (page.url, password in kept) == (address, False)
+    await page.get_by_role("button", name="Hide logins").click()
+    assert password not in await page.content()
 
 
 async def test_a_delivery_is_sent_again(site: Site) -> None:
@@ -179,6 +200,52 @@ async def test_an_instance_that_waits_says_what_for(site: Site) -> None:
         assert not await is_too_wide(page)
         await confirm(page, "Delete")
         await expect(page.locator("#status")).to_have_text("terminated")
+
+
+async def test_labels_are_shown_and_changed(site: Site) -> None:
+    """An error is the API's; what was entered stays until it is right."""
+    instance_id = await site.create("labelled", labels={"team": "vision"})
+    async with site.opened(instance_id, width=390) as tab:
+        page = tab.page
+        await expect(page.locator("#labels li")).to_have_text(["team=vision"])
+        await page.get_by_role("button", name="Change labels").click()
+        await expect(page.get_by_label("Name of the label")).to_be_focused()
+        await page.get_by_role("button", name="Add a label").click()
+        await page.get_by_label("Name of the label").last.fill("Stage")
+        await page.get_by_label("Value of the label").last.fill("<b>prod</b>")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.locator("#label-problem")).to_contain_text("labels")
+        assert await axe_findings(page) == []
+        await page.get_by_label("Name of the label").last.fill("stage")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.locator("#labels li")).to_have_text(["stage=<b>prod</b>", "team=vision"])
+        await expect(page.get_by_role("button", name="Change labels")).to_be_focused()
+        await page.get_by_role("button", name="Change labels").click()
+        await page.get_by_role("button", name="Remove this label").first.click()
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.locator("#labels li")).to_have_text(["team=vision"])
+        assert [c for c in tab.complaints if "400" not in c and "401" not in c] == []
+
+
+async def test_a_viewer_sees_what_needs_another_role(site: Site) -> None:
+    """The controls say why they do nothing, and nothing is sent for them."""
+    instance_id = await site.create("seen")
+    key = (await run("keys", "create", "vera", "--role", "viewer", cwd=site.data_dir.parent))[1].strip()
+    async with opened_tab(site.browser) as tab:
+        page, sent = tab.page, list[str]()
+        page.on("request", lambda request: sent.append(request.url))
+        await page.goto(f"{site.corral.address}/instances/{instance_id}")
+        await sign_in(page, key)
+        await expect(page.locator("#status")).to_have_text("ready")
+        for name in ("Show logins", "Change labels"):
+            button = page.get_by_role("button", name=name, exact=True)
+            await expect(button).to_have_attribute("aria-disabled", "true")
+            await expect(button).to_have_attribute("title", re.compile("This needs the role operator"))
+            await button.click(force=True)
+        await expect(page.locator("#notice")).to_contain_text("This needs the role operator")
+        await expect(page.locator("#label-form")).to_be_hidden()
+        assert [url for url in sent if re.search("/credentials$", url)] == []
+        assert await axe_findings(page) == []
 
 
 async def test_an_unknown_id_gives_a_clear_page(site: Site) -> None:

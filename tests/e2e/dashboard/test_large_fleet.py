@@ -40,7 +40,8 @@ QUERIES = """async (texts) => {
   const { matches, parse } = await import("./dashboard/fleet/query.js");
   const now = Date.parse("2030-01-10T00:00:00Z");
   const data = { id: "inst_1", name: "Trainer-7", status: "failed", createdBy: "olga", region: "CN-HK-01", gpuNum: 2,
-    productName: "RTX 4090 24GB", templateId: "107672", billingMode: "spot", createdAt: "2030-01-07T00:00:00Z" };
+    productName: "RTX 4090 24GB", templateId: "107672", billingMode: "spot", createdAt: "2030-01-07T00:00:00Z",
+    labels: { team: "vision", stage: "Prod" } };
   return texts.map((text) => {
     const { terms, problems } = parse(text);
     return problems.length ? problems.join(" ") : matches(terms, data, now);
@@ -64,6 +65,11 @@ ACCEPTED = {
     "gpu:2x": True,
     "billing:spot template:107672 id:inst_1 name:trainer": True,
     "status:": True,
+    "label:team=vision label:stage": True,
+    "label:team=nlp,stage=prod": True,
+    "label:team=nlp": False,
+    "label:tea": False,
+    "-label:team": False,
 }
 REFUSED = {
     "colour:red": '"colour:" is not a filter. Filters are name, owner, status, region',
@@ -101,6 +107,7 @@ async def test_a_thousand_instances_are_found_sorted_and_changed_together(databa
         await _together(page, api)
         await _cancelled(page, api)
         await _phone(browser, api)
+        await _not_loaded(browser, api)
         assert [c for c in tab.complaints if "409" not in c and "502" not in c] == []  # which _cancelled causes
 
 
@@ -214,6 +221,17 @@ async def _phone(browser: Browser, api: ServedApi) -> None:
         assert not await is_too_wide(page)
         assert await axe_findings(page) == []
         assert tab.complaints == []
+
+
+async def _not_loaded(browser: Browser, api: ServedApi) -> None:
+    """What has a label is found by the service as long as the page has not read every row."""
+    async with opened_tab(browser) as tab:
+        await tab.page.route("**/api/instances?*after=*", lambda route: route.abort())
+        await tab.page.goto(f"{api.service.address}/?q=label:team%3DVision")
+        await expect(tab.page.locator("#rows tr")).to_contain_text([f"{HOSTILE}-{COUNT - 1}"])
+        await expect(tab.page.locator("#rows .labels")).to_have_text(["stage=<b>prod</b>  team=Vision"])
+        await expect(tab.page.locator("#total")).to_contain_text("loaded")
+        assert await axe_findings(tab.page) == []
 
 
 async def test_the_first_rows_come_soon_on_a_slow_connection(database: Database) -> None:

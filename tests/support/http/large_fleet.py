@@ -15,6 +15,8 @@ from support.engines.known import FRESH, altered
 
 PRICE = 0.18
 HOUR = timedelta(hours=1)
+LABELS = (("stage", "<b>prod</b>"), ("team", "Vision"))
+"""Of the oldest instance."""
 _STATES = (
     (Phase.READY, Goal.RUNNING, Sighting.RUNNING),
     (Phase.EXITED, Goal.STOPPED, Sighting.EXITED),
@@ -28,10 +30,12 @@ async def add_instances(database: Database, count: int, *, name: str = "trainer"
     """
     Add *count* instances, of which three in five are ready, one is stopped, and one failed and is billed.
 
-    Number n is n hours old; those with an even number belong to olga, the others to piet.
+    Number n is n hours old; those with an even number belong to olga, the others to piet. The oldest has labels.
     """
     async with database.transaction() as connection:
-        await instances.add([_instance(number, name) for number in range(count)]).run(connection)
+        made = [_instance(number, name) for number in range(count)]
+        made[-1] = altered(made[-1], labels=LABELS)
+        await instances.add(made).run(connection)
 
 
 def _instance(number: int, name: str) -> Instance:

@@ -34,7 +34,7 @@ export function number(least, most, value = "", step = 1) {
 }
 
 const PLACES = { spotFallback: "billingMode", "healthCheck.path": "healthPath", "healthCheck.targetPort": "healthPort" };
-const OF_CODE = [[/^PRODUCT_/, "productName"], [/TEMPLATE|^REGISTRY_/, "templateId"]]; // errors without a list of fields
+const OF_CODE = [[/^PRODUCT_/, "productName"], [/TEMPLATE|^REGISTRY_/, "templateId"], [/^VOLUME_/, "volumes"]]; // errors without a list of fields
 
 // Shows every error of the API under its field, and returns the text of those that belong to none; empty for none.
 export function showErrors(form, error) {
@@ -42,7 +42,7 @@ export function showErrors(form, error) {
   const left = [];
   const shown = new Map();
   for (const { field: name, message } of problems) {
-    const place = PLACES[name] ?? name;
+    const place = PLACES[name] ?? name.split(/[.[]/)[0]; // of one entry, as `volumes[0].mount`, under all of them
     if (form.querySelector(`[data-field="${CSS.escape(place)}"]`)) shown.set(place, [...(shown.get(place) ?? []), message]);
     else left.push(name ? `${name} ${message}` : message);
   }
@@ -54,7 +54,7 @@ function mark(box, messages) {
   const error = box.querySelector(".field-error");
   error.hidden = !messages;
   setText(error, messages ? messages.join("; ") : "");
-  for (const control of box.querySelectorAll("input:not([type=search]), select")) {
+  for (const control of box.querySelectorAll("input:not([type=search]), select, textarea")) {
     if (messages) control.setAttribute("aria-invalid", "true");
     else control.removeAttribute("aria-invalid");
   }

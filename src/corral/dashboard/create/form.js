@@ -7,6 +7,7 @@ import { cancelled, money } from "../shared/format.js";
 import { copyable } from "../shared/parts.js";
 import { ROOT } from "../shared/root.js";
 import { corralCommand, curlCommand } from "./commands.js";
+import { containerBody, containerFields, containerProblems, explainVolumes, fillContainer, loadVolumes, volumeRegions } from "./container.js";
 import { field, group, number, option, setHint, showErrors } from "./fields.js";
 import { copyName, namesOf, takenNames } from "./names.js";
 import { buttonText, planNodes } from "./plan.js";
@@ -27,7 +28,7 @@ export function begin(fleet) {
   look = fleet.look;
   order.append(
     el("h2", { id: "create-title" }, "New instance"),
-    el("div", { className: "sides" }, el("div", {}, mainFields(), moreFields()),
+    el("div", { className: "sides" }, el("div", {}, mainFields(), containerFields(), moreFields()),
       el("div", {}, el("section", { id: "plan", "aria-live": "polite", "aria-label": "Plan" }), el("details", { id: "commands" }, el("summary", {}, "The same as a command"), el("div", { id: "command-lines" })))),
     el("p", { id: "create-error", className: "problem", role: "alert", hidden: true }),
     el("div", { className: "actions" }, el("button", { type: "button", id: "create-cancel" }, "Cancel"), el("button", { id: "create-go", className: "primary", type: "submit", disabled: true }, "Create")));
@@ -76,8 +77,9 @@ async function open(copy = null) {
   controls.name.value ||= `gpu-${Date.now().toString(36).slice(-5)}`;
   controls.name.select();
   try {
-    await loadProducts(copy);
-    await loadTemplates(copy?.templateId ?? (await lastTemplate()));
+    await Promise.all([loadProducts(copy), loadVolumes(order)]);
+    await loadTemplates(copy ? copy.templateId ?? "" : await lastTemplate());
+    if (copy) fillContainer(order, copy.original);
   } catch (error) {
     refuse(error);
   }
@@ -88,7 +90,7 @@ async function openCopy(id) {
   history.replaceState(null, "", `${ROOT}/`); // a reload does not open it again
   try {
     const [data, copied] = await Promise.all([request(`/api/instances/${encodeURIComponent(id)}`), request(`/api/instances/${encodeURIComponent(id)}/request`)]);
-    await open({ ...copied, name: copyName(data) });
+    await open({ ...copied, name: copyName(data), original: data });
     if (copied.webhookHost) setHint(order, "webhookUrl", `The original reports to ${copied.webhookHost}; enter the address again to have this one do so.`, "warn");
   } catch (error) {
     notice(`It cannot be copied: ${error.message}`);
@@ -136,17 +138,20 @@ const chosenRegions = () => [...$("regions").querySelectorAll(":checked")].map((
 
 function requestBody() {
   const value = (name) => controls[name].value.trim();
-  const made = { name: value("name"), productName: value("productName"), templateId: controls.templateId?.value ?? "", gpuNum: value("gpuNum"), rootfsSize: value("rootfsSize"), billingMode: mode() };
+  const made = { name: value("name"), productName: value("productName"), gpuNum: value("gpuNum"), rootfsSize: value("rootfsSize"), billingMode: mode() };
+  if (controls.templateId?.value) made.templateId = controls.templateId.value;
   if (value("billingMode") === "fallback") made.spotFallback = true;
   for (const name of ["region", "maxPrice", "waitForCapacity", "webhookUrl"]) if (value(name)) made[name] = value(name);
-  if (chosenRegions().length) made.regions = chosenRegions();
+  const regions = chosenRegions().length ? chosenRegions() : volumeRegions();
+  if (regions.length) made.regions = regions;
   if (value("healthPath")) made.healthCheck = { path: value("healthPath") };
   if (value("healthPort")) made.healthCheck = { ...made.healthCheck, targetPort: value("healthPort") };
-  return made;
+  return { ...made, ...containerBody(controls) };
 }
 
 function plan() {
   clearTimeout(planning);
+  explainVolumes(order);
   planned = null;
   $("create-go").disabled = true;
   planning = setTimeout(showPlan, PLAN_MS);
@@ -175,20 +180,22 @@ async function showPlan() {
     problem = error;
   }
   if (planned !== mine) return; // the form changed meanwhile
-  const left = showErrors(order, withCount(problem, count));
-  if (problem || count === null) stale(left || "The plan appears when every field is right.");
+  problem = withOwn(problem, count);
+  const left = showErrors(order, problem);
+  if (problem) stale(left || "The plan appears when every field is right.");
   else $("plan").replaceChildren(...planNodes(found, options));
-  setText($("create-go"), buttonText(problem || count === null ? null : found, options));
-  $("create-go").disabled = problem !== null || count === null || !(found.candidates.length || options.waits);
+  setText($("create-go"), buttonText(problem ? null : found, options));
+  $("create-go").disabled = problem !== null || !(found.candidates.length || options.waits);
   showCommands(mine.bodies, options.count);
   warn(names, mine);
   if (body.templateId && body.templateId !== askedTemplate) describe(body.templateId);
 }
 
-function withCount(problem, count) {
-  if (count !== null) return problem;
-  const fields = [...(problem?.fields ?? []), { field: "count", message: `must be a whole number between 1 and ${MOST}` }];
-  return { ...problem, message: problem?.message ?? "", fields };
+// *problem* together with what the API does not check.
+function withOwn(problem, count) {
+  const own = containerProblems();
+  if (count === null) own.push({ field: "count", message: `must be a whole number between 1 and ${MOST}` });
+  return own.length ? { ...problem, message: problem?.message ?? "", fields: [...(problem?.fields ?? []), ...own] } : problem;
 }
 
 async function warn(names, mine) {
@@ -211,6 +218,7 @@ function showCommands(bodies, count) {
   $("command-lines").replaceChildren(
     command ? copyable(command, "the corral command") : el("p", { className: "note" }, "The command has no option for a health check; curl has."),
     copyable(curlCommand(bodies, Boolean(document.querySelector("#user button"))), "the curl command"));
+  for (const code of $("command-lines").querySelectorAll("code")) code.tabIndex = 0; // long ones scroll
 }
 
 async function send() {

@@ -25,7 +25,7 @@ export function templateField() {
 export async function loadTemplates(chosen) {
   ({ templates } = await request("/api/templates"));
   if (chosen && !templates.some(({ id }) => id === chosen)) templates.unshift({ id: chosen, name: `Template ${chosen}`, image: "", channel: "by its id" });
-  list.replaceChildren(...templates.map(choice));
+  list.replaceChildren(...templates.map(choice), choice({ id: "", name: "No template", image: "", channel: "the image alone, which is given below" }));
   choose(chosen ?? templates.find(({ channel }) => channel === "official")?.id ?? templates[0]?.id);
   find.value = "";
   filter();
@@ -33,7 +33,7 @@ export async function loadTemplates(chosen) {
 
 function choice({ id, name, image, channel, ports = [] }) {
   const label = el("label", { data: { text: `${id} ${name} ${image} ${channel}`.toLowerCase() } }, el("input", { type: "radio", name: "templateId", value: id }),
-    el("span", {}, el("b", {}, name), " ", el("small", {}, `${id}, ${channel}`), el("code", {}, image), el("small", {}, portsText(ports))));
+    el("span", {}, el("b", {}, name), " ", el("small", {}, id ? `${id}, ${channel}` : channel), el("code", {}, image), el("small", {}, portsText(ports))));
   return label;
 }
 

@@ -3,8 +3,8 @@
 
 import { $, el, setText } from "../shared/dom.js";
 import { ACTIVE, TONES, words } from "../shared/format.js";
-import { known, readAll } from "./instances.js";
-import { matches, parse, withTerm } from "./query.js";
+import { known, readAll, readMatching } from "./instances.js";
+import { asQuery, matches, parse, withTerm } from "./query.js";
 
 const { compare } = new Intl.Collator("en", { numeric: true });
 const byText = (read) => (a, b) => compare(read(a), read(b));
@@ -101,6 +101,7 @@ function read() {
   setText($("find-problem"), query.problems.join(" "));
   $("find").setAttribute("aria-invalid", String(!isValid()));
   if (showsAll() || query.terms.some(({ name, values }) => name === "status" && values.includes("terminated"))) readAll();
+  readMatching(asQuery(query.terms));
   for (const head of heads()) {
     if (head.dataset.sort === sort.column) head.setAttribute("aria-sort", isDescending() ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");

@@ -70,6 +70,20 @@ function finish() {
   report(gone);
 }
 
+const MATCHING_MS = 300; // after the last key press
+let matching = null;
+
+// Reads what matches *query* first, unless every page was read: a large fleet takes a while.
+export function readMatching(query) {
+  clearTimeout(matching);
+  if (query && !progress.loaded) matching = setTimeout(() => !progress.loaded && inTurn(() => readFiltered(query)), MATCHING_MS);
+}
+
+async function readFiltered(query) {
+  const { instances } = await request(`/api/instances?fields=summary&limit=${PAGE}${status ? `&status=${status}` : ""}&${query}`);
+  upsert(instances);
+}
+
 function upsert(rows) {
   for (const data of rows) {
     known.set(data.id, data);

@@ -25,8 +25,8 @@ export function openMenu(button, data) {
   opener = button;
   const menu = $("menu");
   const verbs = Object.keys(VERBS).filter((verb) => data.allowedActions.includes(verb));
-  const copy = data.templateId === null ? [] : [item("a", data.status === "failed" ? "Try again" : "Duplicate", { href: copyOf(data.id), data: { needs: "operator" } })];
-  menu.replaceChildren(item("a", "Details", { href: pageOf(data.id) }), ...copy, ...verbs.map((verb) => {
+  const copy = item("a", data.status === "failed" ? "Try again" : "Duplicate", { href: copyOf(data.id), data: { needs: "operator" } });
+  menu.replaceChildren(item("a", "Details", { href: pageOf(data.id) }), copy, ...verbs.map((verb) => {
     const made = item("button", VERBS[verb], { type: "button", className: verb === "delete" ? "danger-text" : "", data: { needs: "operator" } });
     made.addEventListener("click", () => {
       menu.hidePopover();

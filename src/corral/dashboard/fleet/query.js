@@ -1,7 +1,7 @@
 // The filter language of the fleet page: `owner:olga status:failed region:CN older:2d trainer`. Pure functions.
 //
 // Terms are separated by spaces and must all match; commas give alternatives; a leading `-` negates; quotes keep spaces.
-// Words without a key match the name.
+// Words without a key match the name. `label:team=vision` needs the label with this value, `label:team` with any.
 
 import { ACTIVE } from "../shared/format.js";
 
@@ -18,6 +18,7 @@ const KEYS = {
   region: { test: (data, value) => begins(data.region, value) },
   gpu: { test: (data, value) => contains(`${data.gpuNum}x ${data.productName}`, value) },
   template: { test: (data, value) => equals(data.templateId, value) },
+  label: { test: ({ labels }, wanted) => Object.entries(labels).some(([key, value]) => equals(`${key}=${value}`, wanted) || equals(key, wanted)) },
   billing: { test: (data, value) => equals(data.billingMode, value) },
   id: { test: (data, value) => equals(data.id, value) || equals(data.novitaInstanceId, value) },
   older: { read: readAge, test: (data, seconds, now) => now - Date.parse(data.createdAt) > seconds * 1000 },
@@ -34,7 +35,7 @@ export function parse(text) {
     try {
       if (!Object.hasOwn(KEYS, name)) throw new Error(`"${key}:" is not a filter. Filters are ${Object.keys(KEYS).join(", ")}.`);
       const values = (quoted === undefined ? value.split(",").filter(Boolean) : [value]).map((each) => (KEYS[name].read ?? readText)(each, name));
-      if (values.length) terms.push({ name, values, negated: minus === "-" });
+      if (values.length) terms.push({ name, values, text: value, negated: minus === "-" });
     } catch (error) {
       problems.push(error.message);
     }
@@ -45,6 +46,17 @@ export function parse(text) {
 // Whether *data* passes all *terms*; *now* is in milliseconds.
 export function matches(terms, data, now) {
   return terms.every(({ name, values, negated }) => values.some((value) => KEYS[name].test(data, value, now)) !== negated);
+}
+
+// The part of *terms* that the API can apply, as a query; empty if there is none. Its `label` distinguishes upper case.
+export function asQuery(terms) {
+  const found = new URLSearchParams();
+  for (const { name, values, text, negated } of terms) {
+    if (negated || values.length > 1) continue;
+    if (name === "label") found.append("label", text.replace("=", ":"));
+    if (name === "name") found.set("q", text);
+  }
+  return found.toString();
 }
 
 // *text* with the term `key:value`, in place of any other for that key; without a value, with none.

@@ -9,13 +9,13 @@ import { openMenu } from "./menu.js";
 export function makeRow(id) {
   const row = {
     tick: el("input", { type: "checkbox" }), badge: el("span", { className: "badge" }), name: el("a", { href: pageOf(id) }),
-    brief: el("p", { className: "brief" }), why: el("p", { className: "why" }), gpu: el("td", { className: "wide" }), region: el("td", { className: "wide" }),
+    brief: el("p", { className: "brief" }), labels: el("p", { className: "labels" }), why: el("p", { className: "why" }), gpu: el("td", { className: "wide" }), region: el("td", { className: "wide" }),
     price: el("td", { className: "wide number" }), age: el("td", { className: "wide number" }), owner: el("td", { className: "wide" }),
     menu: el("button", { type: "button", className: "quiet", "aria-haspopup": "menu", "aria-expanded": "false" }, "⋯"),
   };
   row.menu.addEventListener("click", () => openMenu(row.menu, known.get(id)));
   row.element = el("tr", { data: { id } }, el("td", { className: "tick" }, row.tick), el("td", {}, row.badge),
-    el("td", { className: "what" }, row.name, row.brief, row.why), row.gpu, row.region, row.price, row.age, row.owner, el("td", { className: "dots" }, row.menu));
+    el("td", { className: "what" }, row.name, row.brief, row.labels, row.why), row.gpu, row.region, row.price, row.age, row.owner, el("td", { className: "dots" }, row.menu));
   return row;
 }
 
@@ -26,6 +26,9 @@ export function showRow(row, data) {
   setText(row.name, data.name);
   row.tick.setAttribute("aria-label", `Select ${data.name}`);
   row.menu.setAttribute("aria-label", `Actions for ${data.name}`);
+  setText(row.labels, Object.entries(data.labels).map((pair) => pair.join("=")).join("  "));
+  row.labels.title = row.labels.textContent;
+  row.labels.hidden = !row.labels.textContent;
   setText(row.why, whyOf(data));
   row.why.title = row.why.textContent;
   row.why.hidden = !row.why.textContent;

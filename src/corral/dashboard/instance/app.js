@@ -10,7 +10,9 @@ import { deliveryTable } from "../shared/deliveries.js";
 import { ROOT } from "../shared/root.js";
 import { live } from "../shared/stream.js";
 import { showConnection, showHealth } from "./connection.js";
+import * as credentials from "./credentials.js";
 import { showEvents, showOperations, showTimeline } from "./history.js";
+import * as labels from "./labels.js";
 import * as placement from "./placement.js";
 import { showAbout, showTop, showWhy } from "./summary.js";
 
@@ -25,6 +27,8 @@ let [data, events, pending] = [null, [], false];
 
 frame.begin();
 placement.begin();
+credentials.begin(path);
+labels.begin(path, () => refresh());
 keepFocus();
 open();
 
@@ -74,15 +78,20 @@ async function read() {
   showTop(data, () => refresh());
   showWhy(data, events, stuck.find(({ instanceId }) => instanceId === data.id));
   showTimeline(data, events, events.length === EVENTS);
+  if (!isRunning(data)) credentials.hide();
+  $("login").hidden = !isRunning(data);
   showConnection(data);
   showHealth(data);
   placement.showPlacement(data);
   showAbout(data);
+  labels.showLabels(data);
   showOperations(operations);
   showEvents(events);
   placement.showJson(data);
   await guarded("deliveries-panel", showDeliveries);
 }
+
+const isRunning = ({ status }) => ["running", "health_checking", "ready"].includes(status);
 
 async function showDeliveries() {
   const { deliveries, total } = await request(`/api/webhooks/deliveries?instanceId=${encodeURIComponent(data.id)}&limit=${DELIVERIES}`);

@@ -17,12 +17,13 @@ export function begin() {
 }
 
 export function showPlacement(data) {
-  const { placement, billingMode, novitaInstanceId, templateId } = (current = data);
-  const outcome = templateId === null ? "Adopted there" : `${novitaInstanceId ? "Taken" : "First choice"}: ${ORDER}`;
+  const { placement, billingMode, novitaInstanceId, templateId, image } = (current = data);
+  const isAdopted = templateId === null && image === null;
+  const outcome = isAdopted ? "Adopted there" : `${novitaInstanceId ? "Taken" : "First choice"}: ${ORDER}`;
   const chosen = placement.region ? [[placement.region, placement.productId, mode(billingMode), money(placement.price), el("b", {}, outcome)]] : [];
   const others = placement.tried.map((offer) => [offer.region, offer.productId, mode(offer.billingMode), money(offer.price), offer.reason]);
   render($("placement"), [placement, outcome], () => [chosen.length + others.length ? table("Offers considered", COLUMNS, [...chosen, ...others]) : el("p", { className: "note" }, "Not placed yet.")]);
-  $("offers").hidden = templateId === null;
+  $("offers").hidden = isAdopted;
 }
 
 // The plan of the same request at this moment: the offers that would serve in their order, and the reasons of the others.

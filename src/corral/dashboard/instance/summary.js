@@ -36,7 +36,7 @@ export function showTop(data, onDone) {
 
 // Buttons that stay keep the focus: they are changed only when the allowed actions do.
 function showVerbs(data, onDone) {
-  const shown = JSON.stringify([data.allowedActions, data.status === "failed", data.templateId !== null]);
+  const shown = JSON.stringify([data.allowedActions, data.status === "failed"]);
   if ($("verbs").dataset.shown === shown) return;
   const hadFocus = $("verbs").contains(document.activeElement);
   $("verbs").dataset.shown = shown;
@@ -47,7 +47,7 @@ function showVerbs(data, onDone) {
     button.addEventListener("click", () => confirm(verb, [data], onDone));
     return button;
   });
-  $("verbs").replaceChildren(...(data.templateId === null ? [] : [again]), ...buttons);
+  $("verbs").replaceChildren(again, ...buttons);
   if (hadFocus) focusHeading($("top"));
 }
 
@@ -76,7 +76,14 @@ export function showAbout(data) {
     data.readyAt && ["Ready", moment(data.readyAt)],
     data.stoppedAt && ["Stopped", moment(data.stoppedAt)],
     ["Last seen", data.lastSeenAt ? moment(data.lastSeenAt) : "never"],
-    ["Template", data.templateId ?? "none: adopted"],
+    ["Template", data.templateId ?? (data.image ? "none" : "none: adopted")],
+    data.image && ["Image", data.image],
+    data.imageAuthId && ["Registry login", data.imageAuthId],
+    ...[["Command", data.command], ["Entrypoint", data.entrypoint]].map(([name, text]) => text !== null && [name, text ? el("code", {}, text) : "none"]),
+    data.ports && ["Ports", data.ports.join(", ")],
+    data.minCuda && ["CUDA", `${data.minCuda} or newer`],
+    ...data.volumes.map(({ id, mount }) => ["Volume", `${id} at ${mount}`]),
+    ...Object.entries(data.env).map(([name, value]) => [el("code", {}, name), el("code", {}, value)]),
     ["Disk", `${data.rootfsSize} GB`],
     ["Price", data.price === null ? "not known yet" : `${money(data.price)}/h ${data.billingMode === "spot" ? "spot" : "on demand"}`],
   ])]);

@@ -23,14 +23,14 @@ export function instanceLink(id, text = id) {
   return el("a", { href: `${ROOT}/instances/${encodeURIComponent(id)}` }, text);
 }
 
-// *text* with a button that copies it; *what* names it for a screen reader.
-export function copyable(text, what) {
+// *text* with a button that copies it; *what* names it for a screen reader. A secret is not repeated in the notice.
+export function copyable(text, what, { isSecret = false } = {}) {
   const shown = el("code", {}, text);
   const button = el("button", { type: "button", "aria-label": `Copy ${what}` }, "Copy");
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text);
-      notice(`Copied: ${text.length > 80 ? what : text}`);
+      notice(`Copied: ${isSecret || text.length > 80 ? what : text}`);
     } catch {
       getSelection().selectAllChildren(shown); // an unencrypted page has no clipboard: leave the key press to the person
       notice("Selected: copy it with Ctrl+C.");
