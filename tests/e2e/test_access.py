@@ -64,6 +64,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "GET /api/instances/{instance_id}/request",
         "GET /api/instances/{instance_id}/credentials",
         "GET /api/instances/{instance_id}/logs",
+        "GET /api/instances/{instance_id}/image-pull",
         "POST /api/instances",
         "DELETE /api/instances/{instance_id}",
         "PATCH /api/instances/{instance_id}",

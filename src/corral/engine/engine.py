@@ -21,6 +21,7 @@ from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
 from corral.engine.machine.credentials import CredentialQueries
+from corral.engine.machine.image_pulls import ImagePulls
 from corral.engine.machine.log_relay import LogRelay
 from corral.engine.maintenance import retention
 from corral.engine.maintenance.orphans import OrphanSweep
@@ -71,6 +72,7 @@ class Engine:
     fleet: Fleet
     credentials: CredentialQueries
     logs: LogRelay
+    image_pulls: ImagePulls
     create: CreateInstance
     change: ChangeInstance
     adopt: AdoptInstance
@@ -145,6 +147,7 @@ def build_engine(runtime: Runtime) -> Engine:
         recorder=recorder,
     )
     queries = InstanceQueries(database, cache_registry)
+    logs = LogRelay(cloud, queries, runtime.logs, clock=clock, metrics=metrics)
     steps = Steps(runtime=runtime, create_step=create_step, recorder=recorder, recent_lookups=recent_lookups)
     engine = Engine(
         runtime=runtime,
@@ -168,7 +171,8 @@ def build_engine(runtime: Runtime) -> Engine:
             clock=clock,
         ),
         credentials=CredentialQueries(cloud, queries),
-        logs=LogRelay(cloud, queries, runtime.logs, clock=clock, metrics=metrics),
+        logs=logs,
+        image_pulls=ImagePulls(logs, clock),
         create=CreateInstance(
             database=database,
             catalog=catalog,

@@ -41,9 +41,10 @@ class ProviderHosts:
         try:
             found = URL(text)
             host, port = (found.raw_host or "").lower().removesuffix("."), found.port or 0
+            has_user = "@" in urlsplit(text).netloc  # by the text: yarl drops an empty user
         except (ValueError, IndexError):  # yarl raises the latter for brackets that are not around the host
             return None
-        if "@" in urlsplit(text).netloc:  # by the text: yarl drops an empty user
+        if has_user:
             return None
         if self.is_local:
             is_ours = found.scheme in urls.HTTP and urls.is_loopback(host)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from support.fuzz import callers, outside_texts, provider
+from support.fuzz import callers, machines, outside_texts, provider
 from support.fuzz.target import Target
 
 TARGETS: Final[Mapping[str, Target]] = {
@@ -22,6 +22,8 @@ TARGETS: Final[Mapping[str, Target]] = {
         "settings": outside_texts.read_settings,
         "stream": outside_texts.read_stream,
         "problem": outside_texts.read_problem,
+        "log": machines.read_log,
+        "login": machines.read_login,
     }.items()
 }
 """Three of them share their function: what they begin with decides where they get to."""

@@ -48,6 +48,11 @@ NAMED: Final[Mapping[int, tuple[str, ...]]] = {
     404: ("INSTANCE_NOT_FOUND",),
     409: ("NAME_AMBIGUOUS", "STARTUP_OPERATION_IN_PROGRESS"),
 }
+LOGS: Final[Mapping[int, tuple[str, ...]]] = {
+    409: ("NO_LOGS_YET",),
+    429: ("TOO_MANY_FOLLOWERS",),
+    502: ("LOGS_UNAVAILABLE",),
+}
 OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances"): {
         400: ("VOLUME_ELSEWHERE",),
@@ -73,11 +78,8 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances/delete"): NAMED,
     ("post", "/api/instances/{instance_id}/adopt"): {**PROVIDER, 404: ("INSTANCE_NOT_FOUND",)},
     ("get", "/api/instances/{instance_id}/credentials"): {409: ("NO_CREDENTIALS_YET",)},
-    ("get", "/api/instances/{instance_id}/logs"): {
-        409: ("NO_LOGS_YET",),
-        429: ("TOO_MANY_FOLLOWERS",),
-        502: ("LOGS_UNAVAILABLE",),
-    },
+    ("get", "/api/instances/{instance_id}/logs"): LOGS,
+    ("get", "/api/instances/{instance_id}/image-pull"): LOGS,
     ("get", "/api/instances/comprehensive"): {404: ("NOT_FOUND",)},
     ("post", "/api/keys"): {409: ("KEY_NAME_TAKEN",)},
     ("post", "/api/cache/clear"): {404: ("CACHE_NOT_FOUND",)},

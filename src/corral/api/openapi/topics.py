@@ -46,6 +46,7 @@ FIRST: Final = (
     "adoptInstance",
     "getCredentials",
     "getLogs",
+    "getImagePull",
     "getOptimalProduct",
     "listProducts",
     "getOperation",

@@ -1,4 +1,4 @@
-"""The route that relays the logs of a machine."""
+"""Routes that relay the logs of a machine, and show the progress of its image pull."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 from litestar import Request, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
+from msgspec import Meta
 
+from corral.api.http.bodies import filled
 from corral.api.http.context import context_of
 from corral.api.middleware.auth import OPERATOR
 from corral.engine.auth.api_keys import ApiKeys
+from corral.engine.machine.image_pulls import ImagePulls
 from corral.engine.machine.log_relay import LogReading, LogRelay, LogSource
 
 if TYPE_CHECKING:
@@ -57,8 +61,20 @@ class LogResponse:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def handlers(relay: LogRelay, keys: ApiKeys) -> list[HTTPRouteHandler]:
-    """The route of `/api/instances/{id}/logs`."""
+class ImagePullDetails(msgspec.Struct, rename="camel"):
+    """How far the pull of an image is."""
+
+    pulling: Annotated[bool, Meta(description="Whether it is being pulled, as far as the log shows.")]
+    layers: Annotated[int, Meta(description="Layers that the log names.")]
+    layers_complete: Annotated[int, Meta(description="Those of them that are downloaded and unpacked.")]
+    bytes_done: Annotated[int, Meta(description="Downloaded, of the layers whose size is known.")]
+    bytes_total: Annotated[int, Meta(description="The known sizes together.")]
+    percent: Annotated[float | None, Meta(description="An estimate, which may go down; null while nothing is known.")]
+    line: Annotated[str, Meta(description="The last line of the log about it.")]
+
+
+def handlers(relay: LogRelay, pulls: ImagePulls, keys: ApiKeys) -> list[HTTPRouteHandler]:
+    """The routes of `/api/instances/{id}/logs` and `/image-pull`."""
 
     @get(
         "/api/instances/{instance_id:str}/logs",
@@ -99,7 +115,17 @@ def handlers(relay: LogRelay, keys: ApiKeys) -> list[HTTPRouteHandler]:
         is_allowed = None if key_id is None else partial(keys.is_in_use, key_id)
         return LogResponse(await relay.open(instance_id, source, tail=tail, follow=follow, is_allowed=is_allowed))
 
-    return [get_logs]
+    @get(
+        "/api/instances/{instance_id:str}/image-pull",
+        summary="Get the progress of the image pull",
+        tags=["machines"],
+        opt=OPERATOR,
+    )
+    async def get_image_pull(instance_id: FromPath[str]) -> ImagePullDetails:
+        """Read from the system log; an answer is reused for two seconds."""
+        return filled(ImagePullDetails, await pulls.progress(instance_id))
+
+    return [get_logs, get_image_pull]
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -249,3 +249,29 @@ async def _step_until(clock: SteppedClock, is_done: Callable[[], bool], *, by: f
         return is_done()
 
     await until(stepped, what="the end, while time is stepped")
+
+
+async def test_the_progress_of_a_pull_is_read_from_the_system_log(shop: ServedApiWithProvider) -> None:
+    """Each log is read once in two seconds, however many ask."""
+    shop.sim.set(pull_seconds=60)
+    ours, _ = await shop.managed()
+    path, clock = f"/api/instances/{ours}/image-pull", shop.api.env.clock
+    shop.sim.advance(32)
+    early = (await shop.api.get(path)).json
+    shop.sim.advance(10)
+    same = (await shop.api.get(path)).json
+    clock.advance(2)
+    later = (await shop.api.get(path)).json
+    shop.sim.advance(3600)
+    clock.advance(2)
+    ended = (await shop.api.get(path)).json
+
+    assert early["pulling"]
+    assert 0 < early["bytesDone"] < early["bytesTotal"]
+    assert 0 < early["percent"] < 99
+    assert "Downloading" in early["line"]
+    assert same == early
+    assert later["bytesDone"] > early["bytesDone"]
+    assert (ended["pulling"], ended["percent"], ended["layersComplete"]) == (False, 100.0, ended["layers"])
+    waiting = (await shop.api.request_create(name="waiting", gpuNum=1)).json["instanceId"]
+    error_of(await shop.api.get(f"/api/instances/{waiting}/image-pull"), 409, "NO_LOGS_YET")
