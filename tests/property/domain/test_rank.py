@@ -52,6 +52,7 @@ requested = st.builds(
     spot_fallback=st.booleans(),
     max_micro_usd_per_gpu=st.sampled_from([None, 100_000, 180_000, 400_000]),
     gpu_num=st.integers(min_value=1, max_value=8),
+    cluster_id=st.sampled_from([None, None, "as-sgp-2", "cn-hongkong-1"]),
 )
 offers = st.builds(
     Offer,
@@ -99,7 +100,7 @@ def test_the_order_of_what_is_listed_does_not_matter(
 def test_no_candidate_violates_the_request(
     request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
-    """Never dearer than allowed, never out of stock, never under another name, never what has just failed."""
+    """Never dearer than allowed, out of stock, under another name, just failed, or where the volumes are not."""
     for candidate in rank(request, stock, failed).candidates:
         limit = request.max_micro_usd_per_gpu
 
@@ -110,6 +111,7 @@ def test_no_candidate_violates_the_request(
         assert has_name(candidate.product, request.product_name)
         assert failed.get(candidate.offer, 9) > request.gpu_num
         assert candidate.offer.billing_mode in request.billing_modes
+        assert request.cluster_id in {None, candidate.offer.cluster_id}
 
 
 @given(requested, stocks, shortages)
@@ -168,7 +170,9 @@ def open_shelves(request: PlacementRequest, stock: list[RegionStock]) -> dict[st
     opened: dict[str, RegionStock] = {}
     for region in region_order(request.regions):
         region_stock = by_region.get(region.casefold())
-        if region_stock is not None and region_stock.cluster is not None and region_stock.unreachable_because is None:
+        if region_stock is None or region_stock.cluster is None or region_stock.unreachable_because is not None:
+            continue
+        if request.cluster_id is None or request.cluster_id == region_stock.cluster.id:
             opened.setdefault(region_stock.cluster.region, region_stock)
     return opened
 

@@ -32,6 +32,7 @@ SDK: Final[Mapping[str, str]] = {
     "listProducts": "for product in client.products.list():\n    print(product.name, product.price_per_gpu)",
     "listTemplates": "for template in client.templates.list():\n    print(template.id, template.name)",
     "getTemplate": 'template = client.templates.get("107672")\nprint(template.image)',
+    "listVolumes": "for volume in client.volumes():\n    print(volume.id, volume.region)",
     "getOperation": 'operation = client.operations.get("op_4h2m9x7r1d")\nprint(operation.status)',
     "listOperations": f'for operation in client.instances.operations("{_ID}"):\n    print(operation.status)',
     "listEvents": "for event in client.events.list():\n    print(event.seq, event.event)",

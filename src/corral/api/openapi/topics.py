@@ -14,7 +14,10 @@ TOPICS: Final[Mapping[str, tuple[str, str]]] = {
         "Instances",
         "Create, find, stop, start and delete them. A create returns at once; the instance is usable when `ready`.",
     ),
-    "catalog": ("Products and templates", "What can be ordered now, at what price and where, and with which image."),
+    "catalog": (
+        "Products, templates and volumes",
+        "What can be ordered now, at what price and where, with which image and storage.",
+    ),
     "machines": ("Machines", "Log in to the machine of an instance, read its logs, and see how busy it is."),
     "operations": ("Operations", "The progress of one command on an instance, step by step."),
     "events": ("Events", "Everything that happened, in order: page by page, or as it happens."),
