@@ -108,11 +108,12 @@ _JUPYTER = (("Jupyter", Port(port=8888, type="http")),)
 
 SEEDED_AUTHS = (RegistryAuth(id="3f0c9d0e", name="registry.example.com", username="acme", password="s3cret-s3cret"),)  # noqa: S106  # invented
 
-# Two volumes in different clusters, both with the commonest product in stock: enough to try that a volume ties its
+# Volumes in different clusters, each with the commonest product in stock: enough to try that a volume ties its
 # instance to a cluster.
 SEEDED_STORAGES = (
     Storage(id="ns-datasets", name="datasets", size_gb=500, cluster_id="us-ca-6"),
     Storage(id="ns-checkpoints", name="checkpoints", size_gb=200, cluster_id="eu-ger-1"),
+    Storage(id="ns-models", name="models", size_gb=300, cluster_id="as-sgp-2"),
 )
 
 SEEDED_TEMPLATES = (

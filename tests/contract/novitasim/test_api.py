@@ -195,10 +195,15 @@ async def test_storages_are_listed_by_page(sim: Simulated, base: int) -> None:
 
     async def listed(number: int) -> list[str]:
         _, body = await sim.ask("/networkstorages/list", pageNo=number, pageSize=1)
-        assert body["total"] == 2
+        assert body["total"] == 3
         return [item["storageId"] for item in body["data"]]
 
-    assert [await listed(base + number) for number in range(3)] == [["ns-datasets"], ["ns-checkpoints"], []]
+    assert [await listed(base + number) for number in range(4)] == [
+        ["ns-datasets"],
+        ["ns-checkpoints"],
+        ["ns-models"],
+        [],
+    ]
 
 
 async def test_what_was_ordered_is_shown(sim: Simulated) -> None:
