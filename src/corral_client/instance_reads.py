@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
+from typing import Final
 from urllib.parse import quote
 
 from corral_client.errors import Ambiguous, NotFound
@@ -12,6 +13,9 @@ from corral_client.machine_models import Credentials, ImagePull, Metrics
 from corral_client.models import GONE, Instance, InstancePage, Operation, OperationList
 from corral_client.orders import LogSource
 from corral_client.transport import SILENCE_SECONDS, Query, Transport
+
+FOLLOW_SECONDS: Final = 2000.0
+"""The service ends a followed log after 30 minutes; without a byte for longer the connection is dead."""
 
 
 class AsyncInstanceReads:
@@ -114,7 +118,10 @@ class AsyncInstanceReads:
         found = await self.get(named)
         query: Query = {"source": source, "tail": tail, "follow": follow}
         opening = self._transport.stream(
-            f"{path_of(found.id)}/logs", query, {"Accept": "text/plain"}, silence=None if follow else SILENCE_SECONDS
+            f"{path_of(found.id)}/logs",
+            query,
+            {"Accept": "text/plain"},
+            silence=FOLLOW_SECONDS if follow else SILENCE_SECONDS,
         )
         async with opening as pieces, contextlib.aclosing(lines_of(pieces)) as lines:
             async for line in lines:

@@ -95,7 +95,7 @@ class Transport:
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, path: str, query: Query, headers: Mapping[str, str], *, silence: float | None = SILENCE_SECONDS
+        self, path: str, query: Query, headers: Mapping[str, str], *, silence: float = SILENCE_SECONDS
     ) -> AsyncGenerator[AsyncGenerator[bytes]]:
         """
         One attempt to open a stream: its bytes, until it ends; raises CorralApiError, also while it is read.

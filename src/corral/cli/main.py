@@ -15,6 +15,7 @@ from corral.cli.commands import (
     change,
     create,
     doctor,
+    forward,
     inspect,
     instance,
     keys,
@@ -25,12 +26,14 @@ from corral.cli.commands import (
     records,
     recovery,
     service,
+    ssh,
     top,
 )
 from corral.cli.completion import rejoin_words
 from corral.cli.environment import open_standard_streams
 from corral.cli.exit_codes import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.cli.output import print_note
+from corral.cli.remote.askpass import ASKED_FOR, answer, is_askpass
 from corral.domain import errors
 
 cli = typer.Typer(
@@ -42,7 +45,10 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
 )
-for group in (create, listing, instance, change, labels, logs, top, inspect, records, login, service, doctor, recovery):
+for group in (
+    *(create, listing, instance, change, labels, logs, top, ssh, forward),
+    *(inspect, records, login, service, doctor, recovery),
+):
     cli.add_typer(group.commands)
 cli.add_typer(keys.commands, rich_help_panel="Access")
 
@@ -61,6 +67,8 @@ def main() -> None:
     open_standard_streams()
     if "_CORRAL_COMPLETE" in os.environ:  # noqa: TID251  # the shell asks for completions
         rejoin_words(os.environ)  # noqa: TID251
+    if is_askpass(sys.argv, os.environ):  # noqa: TID251  # ssh asks for a password
+        sys.exit(_exit_code(lambda: sys.exit(answer(sys.argv[1], os.environ[ASKED_FOR]))))  # noqa: TID251
     sys.exit(_exit_code(cli))
 
 

@@ -52,6 +52,7 @@ class SshPorts:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_installed: bool | None = None
         self._swept_at = 0.0
+        self._keys: dict[str, set[str]] = {}
 
     def start(self) -> None:
         """Open the ports that machines had before a restart of the simulator."""
@@ -166,6 +167,7 @@ class SshPorts:
 
         return server.Guest(
             password=world.password_of(instance),
+            keys=self._keys.setdefault(instance.id, set()),
             host_key_seed=seed,
             machine=lambda: self._machine(instance.id),
             forward=forward,

@@ -1,5 +1,5 @@
 """
-The ssh server of one machine, by asyncssh: logs in by password, answers `shell.py`'s commands, forwards its own ports.
+The ssh server of one machine, by asyncssh: password or key, the commands of `shell.py`, forwards of its own ports.
 
 Imported when the first client connects, because asyncssh takes half a second to import, and may not be installed. A
 client can neither run a program of the host nor reach another address through it.
@@ -31,6 +31,8 @@ _CHUNK = 65_536
 _OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _LOGIN_SECONDS = 30
 _SUBSYSTEM_REFUSED = 127
+# The end of what ssh-copy-id and its like run.
+_ADDS_KEYS = ">> ~/.ssh/authorized_keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class Guest:
     """A machine as its ssh server sees it; *forward* gives the loopback port behind one of its own, None if closed."""
 
     password: str
+    keys: set[str]
+    """Public keys that were added to it, each as its text in base 64."""
     host_key_seed: str
     machine: Callable[[], Machine]
     forward: Callable[[int], int | None]
@@ -75,6 +79,12 @@ class _Server(asyncssh.SSHServer):
 
     def validate_password(self, username: str, password: str) -> bool:
         return username == USER and hmac.compare_digest(password.encode(), self._guest.password.encode())
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        return username == USER and key.export_public_key().decode().split()[1] in self._guest.keys
 
     def connection_requested(
         self,
@@ -114,6 +124,10 @@ async def _session(guest: Guest, process: asyncssh.SSHServerProcess[str]) -> Non
     elif process.command.strip() == "cat":
         async for part in process.stdin:
             process.stdout.write(part)
+        process.exit(0)
+    elif process.command.endswith(_ADDS_KEYS):
+        async for line in process.stdin:
+            guest.keys.update(line.split()[1:2])
         process.exit(0)
     else:
         process.exit(_print(process, shell.run(guest.machine(), process.command)))

@@ -214,3 +214,27 @@ async def test_the_systems_own_ssh_logs_in(sim: Simulated, tmp_path: Path) -> No
     output, _ = await process.communicate()
 
     assert (process.returncode, output) == (0, b"box\n")
+
+
+async def test_a_key_that_was_added_by_password_logs_in_from_then_on(sim: Simulated) -> None:
+    """As `ssh-copy-id` adds it; on that machine only, also after a restart."""
+    instance_id, other = await up(sim), await up(sim, "other")
+    key = asyncssh.generate_private_key("ssh-ed25519")
+
+    async def by_key(login: Login) -> asyncssh.SSHClientConnection:
+        options: Any = {"username": "root", "known_hosts": None, "client_keys": [key], "config": None}
+        return await asyncssh.connect("127.0.0.1", login.port, **options)
+
+    with pytest.raises(asyncssh.PermissionDenied):
+        await by_key(await login(sim, instance_id))
+    async with await (await login(sim, instance_id)).connect() as connection:
+        command = "umask 077; mkdir -p ~/.ssh; cat >> ~/.ssh/authorized_keys"
+        added = await connection.run(command, input=f"# no key\n{key.export_public_key().decode()}")
+    await sim.ask("/gpu/instance/restart", {"instanceId": instance_id})
+    sim.advance(2)
+    async with await by_key(await login(sim, instance_id)) as connection:
+        name = (await connection.run("hostname")).stdout
+    with pytest.raises(asyncssh.PermissionDenied):
+        await by_key(await login(sim, other))
+
+    assert (added.exit_status, name) == (0, "box\n")

@@ -1,26 +1,19 @@
-"""`corral show`, `wait` and `ssh`: one instance."""
+"""`corral show` and `wait`: one instance."""
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
-import sys
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from corral.cli.commands.listing import labels_of
 from corral.cli.options import Json, Named, Timeout, Url, connect
-from corral.cli.output import clock_time, price, print_json, print_line, print_note
+from corral.cli.output import clock_time, price, print_json, print_line
 from corral.cli.waiting import wait as wait_live
 from corral_client import Aim, Instance
 from corral_client.models import GONE
 
 commands = typer.Typer()
-
-_SSH: Final = re.compile(r"ssh(?: -p [0-9]{1,5})? [A-Za-z0-9_.-]+@[A-Za-z0-9][A-Za-z0-9.:-]*(?: -p [0-9]{1,5})?")
-"""The only form that is run: an option such as ProxyCommand would run any program."""
 
 
 @commands.command(rich_help_panel="Instances")
@@ -41,35 +34,6 @@ def wait_for(
     """Wait until an instance is ready, stopped or gone. Ctrl-C ends the wait, not the work."""
     with connect(url) as client:
         show_instance(wait_live(client, named, until, timeout=timeout, url=url), json=json)
-
-
-@commands.command(rich_help_panel="Instances")
-def ssh(
-    named: Named,
-    print_only: Annotated[bool, typer.Option("--print", help="Print the command; do not run it.")] = False,
-    json: Json = False,
-    url: Url = None,
-) -> None:
-    """Log in to an instance. Without a terminal, or with --print, the command is printed instead."""
-    with connect(url) as client:
-        instance = client.instances.get(named)
-    command = instance.connection_details.ssh
-    if command is None:
-        print_note(f"corral: {instance.name} is {instance.status} and offers no ssh; `corral why {named}` says more")
-        raise typer.Exit(1)
-    if json:
-        print_json({"id": instance.id, "ssh": command})
-    elif print_only or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print_line(command)
-    elif _SSH.fullmatch(command):
-        words = shlex.split(command)
-        os.execvp(words[0], words)  # noqa: S606  # checked above
-    else:
-        print_note(
-            "corral: the provider's command has more in it than a host and a port; run it yourself if you trust it:"
-        )
-        print_line(command)
-        raise typer.Exit(1)
 
 
 def show_instance(instance: Instance, *, json: bool) -> None:

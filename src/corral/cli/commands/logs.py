@@ -24,7 +24,7 @@ _BOOTING: Final = frozenset({"creating", "starting"})
 _NO_MACHINE: Final = GONE | {"failed", "exited"}
 
 
-class Source(StrEnum):
+class LogChoice(StrEnum):
     """Which log."""
 
     SYSTEM = "system"
@@ -36,7 +36,7 @@ def logs(
     named: Named,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print each new line as it is written.")] = False,
     source: Annotated[
-        Source | None,
+        LogChoice | None,
         typer.Option(help="system: the pull of the image; instance: what the container prints. Else by its status."),
     ] = None,
     tail: Annotated[int, typer.Option(help="How many of the last lines.", min=1)] = 200,
