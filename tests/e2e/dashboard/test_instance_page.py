@@ -22,6 +22,16 @@ from support.processes.process import Running, quicken, run, serving
 # The first test may have to install a browser.
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
+HOSTILE = "<img/src=x/onerror=document.title=1>"
+LINES = "document.getElementById('log').childNodes.length"
+MORE_LINES = f"""count => new Promise((done) => {{
+  const look = () => ({LINES} > count ? done() : setTimeout(look, 50));
+  look();
+}})"""
+HIDE = """([hidden]) => {
+  Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 PRODUCT = "RTX 4090 24GB"
 BROKEN = "150034"
 """A template whose image cannot be pulled."""
@@ -237,15 +247,76 @@ async def test_a_viewer_sees_what_needs_another_role(site: Site) -> None:
         await page.goto(f"{site.corral.address}/instances/{instance_id}")
         await sign_in(page, key)
         await expect(page.locator("#status")).to_have_text("ready")
-        for name in ("Show logins", "Change labels"):
+        for name in ("Show logins", "Show the log", "Change labels"):
             button = page.get_by_role("button", name=name, exact=True)
             await expect(button).to_have_attribute("aria-disabled", "true")
             await expect(button).to_have_attribute("title", re.compile("This needs the role operator"))
             await button.click(force=True)
         await expect(page.locator("#notice")).to_contain_text("This needs the role operator")
         await expect(page.locator("#label-form")).to_be_hidden()
-        assert [url for url in sent if re.search("/credentials$", url)] == []
+        assert [url for url in sent if re.search("/(credentials|logs|image-pull)(\\?|$)", url)] == []
         assert await axe_findings(page) == []
+
+
+async def test_the_log_is_followed_paused_and_read_further_up(site: Site) -> None:
+    """As text, whatever it says; a stream that ends says so, and is opened again on demand."""
+    await site.simulator("POST", "settings", log_interval_seconds="0.2")
+    instance_id = await site.create("talker", command=f"echo {HOSTILE}")
+    async with site.opened(instance_id, scheme="dark") as tab:
+        page = tab.page
+        await expect(page.locator("#status")).to_have_text("ready")
+        log, state = page.locator("#log"), page.locator("#log-state")
+        await page.get_by_role("button", name="Show the log").click()
+        await expect(state).to_have_text("Following.")
+        await expect(log).to_contain_text(HOSTILE)
+        assert await log.locator("*").count() == 0
+        assert await axe_findings(page) == []
+        await page.evaluate(MORE_LINES, 30)
+        await log.evaluate("log => (log.scrollTop = 10)")
+        before = await page.evaluate(LINES)
+        await page.evaluate(MORE_LINES, before + 3)
+        assert await log.evaluate("log => log.scrollTop") == 10
+
+        await page.get_by_role("button", name="Pause").click()
+        before = await page.evaluate(LINES)
+        await expect(page.get_by_role("button", name=re.compile(r"Continue, \d+ new lines"))).to_be_visible()
+        assert await page.evaluate(LINES) == before
+        await page.get_by_role("button", name=re.compile("Continue")).click()
+        await page.evaluate(MORE_LINES, before)
+        await page.get_by_label("Wrap").uncheck()
+        assert await log.evaluate("log => getComputedStyle(log).whiteSpace") == "pre"
+
+        await page.evaluate(HIDE, [True])
+        await expect(state).to_have_text("Stopped while this tab was hidden.")
+        await page.evaluate(HIDE, [False])
+        await expect(page.get_by_role("button", name="Reconnect")).to_be_visible()  # a reader further up is not moved
+        await page.get_by_label("Follow").uncheck()
+        await expect(state).to_contain_text("Read at")
+        await page.locator("#log-source").select_option("the start")
+        await expect(log).to_contain_text("Container started")
+        assert [c for c in tab.complaints if "401" not in c] == []
+
+
+async def test_a_log_without_end_does_not_fill_the_page(site: Site) -> None:
+    """Two thousand lines are kept. One that breaks says so."""
+    endless = await site.create("endless", env={"SIM_LOG": "endless"})
+    async with site.opened(endless, width=320) as tab:
+        page = tab.page
+        await page.get_by_role("button", name="Show the log").click()
+        await page.evaluate(MORE_LINES, 1999)
+        await page.locator("#log").evaluate("log => log.lastChild.remove()")
+        await page.evaluate(MORE_LINES, 1999)
+        assert await page.evaluate(LINES) == 2000
+        assert not await is_too_wide(page)
+        await page.get_by_role("button", name="Stop reading").click()
+        await expect(page.locator("#log-state")).to_have_text("Stopped.")
+
+    cut = await site.create("cut", env={"SIM_LOG": "cut"})
+    async with site.opened(cut) as tab:
+        await tab.page.get_by_role("button", name="Show the log").click()
+        await expect(tab.page.locator("#log-state")).to_contain_text("The stream ended at")
+        await tab.page.get_by_role("button", name="Reconnect").click()
+        await expect(tab.page.locator("#log-state")).to_contain_text("The stream ended at")
 
 
 async def test_an_unknown_id_gives_a_clear_page(site: Site) -> None:

@@ -13,6 +13,7 @@ import { showConnection, showHealth } from "./connection.js";
 import * as credentials from "./credentials.js";
 import { showEvents, showOperations, showTimeline } from "./history.js";
 import * as labels from "./labels.js";
+import * as logs from "./logs.js";
 import * as placement from "./placement.js";
 import { showAbout, showTop, showWhy } from "./summary.js";
 
@@ -29,6 +30,7 @@ frame.begin();
 placement.begin();
 credentials.begin(path);
 labels.begin(path, () => refresh());
+logs.begin(path);
 keepFocus();
 open();
 
@@ -85,6 +87,7 @@ async function read() {
   placement.showPlacement(data);
   showAbout(data);
   labels.showLabels(data);
+  logs.suggest(isRunning(data) ? "instance" : "system");
   showOperations(operations);
   showEvents(events);
   placement.showJson(data);

@@ -4,6 +4,7 @@ import { send } from "./auth.js";
 
 export const EVENTS = "text/event-stream";
 const SILENT_MS = 45000; // a connection without a byte for so long is dead: the event stream sends one every 15 s
+const FOLLOW_MS = 1900000; // a followed log may be silent; the service ends it after 30 minutes
 
 // A random idempotency key. `crypto.randomUUID` does not exist on pages served over plain HTTP from another host.
 export function newKey() {
@@ -18,9 +19,19 @@ export async function request(path, { method = "GET", body, key, also = [] } = {
   let text = "";
   const answer = await read(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), onText: (part) => (text += part) });
   const result = parsed(text);
-  if (!answer.ok && result?.error?.message) throw failure(result.error);
-  if (result === null || !(answer.ok || also.includes(answer.status))) throw new Error(`Something other than Corral answered: HTTP ${answer.status}.`);
+  if (result === null || !(answer.ok || also.includes(answer.status))) throw refused(result, answer);
   return result;
+}
+
+// Calls *onText* with each part of a text as it arrives. It may be silent for FOLLOW_MS; a refusal rejects as in `request`.
+export async function readText(path, { signal, onText }) {
+  let error = "";
+  const answer = await read(path, { headers: { accept: "text/plain" }, signal, silentMs: FOLLOW_MS, onText: (text, { ok }) => (ok ? onText(text) : (error += text)) });
+  if (!answer.ok) throw refused(parsed(error), answer);
+}
+
+function refused(result, { status }) {
+  return result?.error?.message ? failure(result.error) : new Error(`Something other than Corral answered: HTTP ${status}.`);
 }
 
 function parsed(text) {
@@ -32,11 +43,11 @@ function parsed(text) {
 }
 
 // Sends a request and calls *onText* with each part of the response as it arrives. It may take as long as it needs, but
-// rejects when nothing arrives for SILENT_MS.
-export async function read(path, { onText, signal, ...options }) {
+// rejects when nothing arrives for *silentMs*.
+export async function read(path, { onText, signal, silentMs = SILENT_MS, ...options }) {
   const end = new AbortController();
   signal?.addEventListener("abort", () => end.abort());
-  let silence = setTimeout(() => end.abort(), SILENT_MS);
+  let silence = setTimeout(() => end.abort(), silentMs);
   try {
     const answer = await send(path, { ...options, signal: end.signal });
     if (options.headers.accept === EVENTS && !answer.ok) throw new Error(`answered ${answer.status}`);
@@ -45,8 +56,8 @@ export async function read(path, { onText, signal, ...options }) {
       const { done, value } = await reader.read();
       if (done) return answer;
       clearTimeout(silence);
-      silence = setTimeout(() => end.abort(), SILENT_MS);
-      onText(value);
+      silence = setTimeout(() => end.abort(), silentMs);
+      onText(value, answer);
     }
   } finally {
     clearTimeout(silence);
