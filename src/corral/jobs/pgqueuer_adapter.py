@@ -16,6 +16,7 @@ from uuid import UUID
 
 import asyncpg
 from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder
+from pgqueuer.core.buffers import HeartbeatBuffer, JobStatusLogBuffer
 from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.domain.types import Channel, QueueEntrypoint, QueueManagerId
@@ -23,6 +24,7 @@ from pgqueuer.errors import RetryRequested
 from pgqueuer.models import Job, TracebackRecord
 from pgqueuer.ports.driver import Driver, NotifyCallback
 from pgqueuer.ports.repository import EntrypointExecutionParameter
+from pgqueuer.qm import QueueManager
 from pgqueuer.queries import Queries
 
 from corral.base.log import log
@@ -237,6 +239,21 @@ class CorralQueries(Queries):
         """Have the worker of this process look for jobs once *delay* has passed."""
         if isinstance(self.driver, ListenFirstDriver):
             self.driver.wake_after(delay)
+
+
+class CorralQueueManager(QueueManager):
+    """PgQueuer's loop, in which the worker confirms its jobs together (`confirm_jobs`), not two tasks for each job."""
+
+    async def _dispatch(
+        self, job: Job, jbuff: JobStatusLogBuffer, hbuff: HeartbeatBuffer, heartbeat_timeout: timedelta
+    ) -> None:
+        del heartbeat_timeout
+        await super()._dispatch(job, jbuff, hbuff, timedelta(0))  # none: it starts no heartbeat of its own
+
+    async def confirm_jobs(self) -> None:
+        """Record that the jobs taken here are alive."""
+        if self.job_context:
+            await self.queries.update_heartbeat(list(self.job_context))
 
 
 def queries_of(connection: Connection | asyncpg.Connection) -> CorralQueries:

@@ -16,7 +16,6 @@ from functools import partial
 from uuid import UUID, uuid4
 
 from pgqueuer.domain.types import QueueManagerId
-from pgqueuer.qm import QueueManager
 
 from corral.base.clock import Clock, is_set_within
 from corral.base.log import log
@@ -26,10 +25,10 @@ from corral.domain.errors import StoreUnavailableError
 from corral.domain.timing import delay
 from corral.jobs.execution import URGENT_PLACES, AdaptiveSemaphore, Executor, RunningJobs
 from corral.jobs.pause import Pause
-from corral.jobs.pgqueuer_adapter import CHANNEL, CorralQueries, ListenFirstDriver, release
+from corral.jobs.pgqueuer_adapter import CHANNEL, CorralQueries, CorralQueueManager, ListenFirstDriver, release
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobPool, JobType, Priority, Registry
-from corral.store.session.database import Database
+from corral.store.session.database import UNREACHABLE, Database
 
 GRACE_SECONDS = 10.0
 """How long running jobs may continue after `stop`."""
@@ -69,7 +68,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         """Begin with nothing taken."""
-        self._manager: QueueManager | None = None
+        self._manager: CorralQueueManager | None = None
         self._queries: CorralQueries | None = None
         self._stopping, self._ended = asyncio.Event(), asyncio.Event()
         self._ended.set()
@@ -140,7 +139,7 @@ class Worker:
             most=self._most_taken,
         )
         self._queries = queries
-        manager = QueueManager(queries, CHANNEL)
+        manager = CorralQueueManager(queries, CHANNEL)
         manager.queue_manager_id = QueueManagerId(self.process_id)
         for job_type in self.registry:
             executor = Executor(job_type, self._running, metrics=self.metrics, clock=self.clock)
@@ -167,7 +166,16 @@ class Worker:
 
     def _timers(self) -> list[BackgroundTask]:
         repeated = [(job_type, job_type.every) for job_type in self.registry if job_type.every is not None]
-        return [BackgroundTask(f"timer of {t.name}", partial(self._repeat, t, every)) for t, every in repeated]
+        timers = [BackgroundTask(f"timer of {t.name}", partial(self._repeat, t, every)) for t, every in repeated]
+        return [BackgroundTask("heartbeat of jobs", self._confirm_jobs), *timers]
+
+    async def _confirm_jobs(self) -> None:
+        """Confirm all taken jobs four times within the heartbeat timeout: a few statements may fail or be late."""
+        while True:
+            await self.clock.sleep(self.heartbeat_timeout.total_seconds() / 4)
+            if self._manager is not None:
+                with contextlib.suppress(*UNREACHABLE):
+                    await self._manager.confirm_jobs()
 
     async def _repeat(self, job_type: JobType, every: timedelta) -> None:
         """Add *job_type* at its interval; by the dedupe key all processes together add one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from support.clock.waiting import until
@@ -322,6 +322,26 @@ async def test_a_job_that_outlasts_the_grace_period_is_put_back_whole(env: Comma
         await until(lambda: env.has(JobStatus.COMPLETED, 1))
 
     assert attempts == [1, 1]
+
+
+async def test_a_job_that_takes_long_is_confirmed_while_it_runs(env: CommandEnv) -> None:
+    """Another worker would take it over otherwise, and run it a second time."""
+    ends, confirmed = asyncio.Event(), set[datetime]()
+
+    async def handler(_run: JobRun) -> None:
+        await ends.wait()
+
+    async def is_confirmed() -> bool:
+        async with env.database.connection() as connection:
+            confirmed.update(await connection.fetchval("SELECT array_agg(heartbeat) FROM corral_pgqueuer") or ())
+        return len(confirmed) > 2
+
+    env.handles("probe", handler)
+    async with env.worker():
+        await env.enqueue("probe")
+        await until(is_confirmed)
+        ends.set()
+        await until(lambda: env.has(JobStatus.COMPLETED, 1))
 
 
 async def test_only_one_job_of_a_key_waits(env: CommandEnv) -> None:
