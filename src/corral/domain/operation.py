@@ -6,13 +6,14 @@ The status of an operation follows from the phases of its instance alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from corral.domain.errors import Failure
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle.phases import Phase
+from corral.domain.records import replace
 
 
 class OperationKind(StrEnum):

@@ -8,7 +8,6 @@ retries. Reads of the catalog are in `catalog.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -24,6 +23,7 @@ from corral.cloud.port import BeforeSend, Listing, OnPage, ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.machine.access import MachineAccess
 from corral.domain.observation.sighting import ProviderInstance
+from corral.domain.records import replace
 
 MOST_LISTING_BYTES: Final = 32 * MEBIBYTE
 """A page of 100 instances is some 200 KB; a server that gives all 10,000 at once still fits, a bomb does not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,6 +13,7 @@ from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, Policy
 from corral.domain.lifecycle.transitions import Decision
 from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking, Rejection
+from corral.domain.records import replace
 from corral.domain.timing import delay
 
 OF_CAPACITY: Final = frozenset({"RESOURCE_CONSTRAINTS", "NO_OPTIMAL_PRODUCT_ANY_REGION"})

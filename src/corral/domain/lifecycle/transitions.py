@@ -8,7 +8,7 @@ calls it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from corral.domain.lifecycle.policy import CREATE_WITHIN
 from corral.domain.lifecycle.tables import FIRST_PHASE, TRANSITIONS
 from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
 from corral.domain.observation.spot import is_notice
+from corral.domain.records import replace
 
 _ONCE_CREATED: Final = {Phase.CREATING: Phase.STARTING, Phase.TERMINATED: Phase.DELETING}
 """The phases that an id from the provider ends; an instance that is to be deleted, or failed, stays so."""

@@ -7,7 +7,7 @@ Any listing shows that a machine exists; only a complete one can show that it do
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -24,6 +24,7 @@ from corral.domain.observation.observations import (
 )
 from corral.domain.observation.provider_names import ProviderName, parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.records import replace
 
 SAMPLE: Final = 5
 """How many of the instances that a listing suddenly lacks are looked up first. Fewer, and a wrong list is recognised

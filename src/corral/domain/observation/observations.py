@@ -6,7 +6,7 @@ An observation is a listing or a lookup. It does not change a record that a late
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,6 +16,7 @@ from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.matching import Match
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.observation.spot import observed as observed_spot
+from corral.domain.records import replace
 
 ACCEPTED_SETTLE: Final = timedelta(seconds=15)
 """How long after the provider accepted the delete of a machine that was never seen its absence means nothing. Shorter,

@@ -8,7 +8,6 @@ StaleError. Instances are encoded as a whole: the columns beside the record are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.placement.pricing import hourly_micro_usd
+from corral.domain.records import replace
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
 from corral.store.sql.bulk_insert import BulkInsert

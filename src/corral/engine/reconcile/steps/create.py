@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from corral.base.log import log
@@ -41,6 +41,7 @@ from corral.domain.observation.provider_names import ProviderName
 from corral.domain.placement.catalog import Template
 from corral.domain.placement.pricing import usd_text
 from corral.domain.placement.rank import Candidate, Offer, Reason
+from corral.domain.records import replace
 from corral.engine.batcher import Batcher
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.requested import resolve

@@ -7,7 +7,7 @@ An id that the provider returned is always recorded: a machine whose id is lost 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from corral.base.log import log
@@ -26,6 +26,7 @@ from corral.domain.lifecycle.creation import (
 )
 from corral.domain.lifecycle.transitions import created, gave_up, with_provider_id
 from corral.domain.placement.rank import Candidate
+from corral.domain.records import replace
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.runtime import Runtime
 from corral.store.session.database import driver_errors

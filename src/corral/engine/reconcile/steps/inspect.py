@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from corral.base.clock import Clock
@@ -18,6 +18,7 @@ from corral.domain.lifecycle.transitions import endpoints_known
 from corral.domain.observation.observations import observed
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.placement.catalog import PortKind
+from corral.domain.records import replace
 from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition

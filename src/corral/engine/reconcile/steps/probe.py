@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from corral.base.log import log
@@ -14,6 +14,7 @@ from corral.domain.health.rechecks import check_time, until_recheck
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.transitions import gave_up, healthy
 from corral.domain.observation.sighting import Sighting
+from corral.domain.records import replace
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.reconcile.steps.inspect import login_methods
