@@ -87,30 +87,16 @@ class AdaptiveSemaphore:
     @asynccontextmanager
     async def place(self, *, is_urgent: bool = False) -> AsyncGenerator[StepAside]:
         """Wait for a place and hold it for the length of the block, except while its holder steps aside."""
-        await self._enter(_Turn.URGENT if is_urgent else _Turn.NEW)
-        is_held = True
-
-        @asynccontextmanager
-        async def aside() -> AsyncGenerator[None]:
-            nonlocal is_held
-            is_held = False
-            self._leave()
-            try:
-                yield
-            except Exception:
-                await self._enter(_Turn.URGENT if is_urgent else _Turn.CONTINUED)
-                is_held = True
-                raise
-            await self._enter(_Turn.URGENT if is_urgent else _Turn.CONTINUED)
-            is_held = True
-
+        await self.enter(_Turn.URGENT if is_urgent else _Turn.NEW)
+        held = _Place(self, _Turn.URGENT if is_urgent else _Turn.CONTINUED)
         try:
-            yield aside
+            yield lambda: held
         finally:
-            if is_held:
-                self._leave()
+            if held.is_held:
+                self.leave()
 
-    async def _enter(self, turn: _Turn) -> None:
+    async def enter(self, turn: _Turn) -> None:
+        """Wait for a place and take it."""
         queue = self._waiting[turn]
         if not queue and self._has_room(turn):
             self._taken += 1
@@ -123,10 +109,11 @@ class AdaptiveSemaphore:
             if granted.cancelled():
                 queue.remove(granted)
             else:  # granted and cancelled in the same tick: release the place
-                self._leave()
+                self.leave()
             raise
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Give a place back."""
         self._taken -= 1
         for turn, queue in self._waiting.items():
             while queue and self._has_room(turn):
@@ -136,6 +123,26 @@ class AdaptiveSemaphore:
     def _has_room(self, turn: _Turn) -> bool:
         most = self._most_in_a_crowd if self._is_crowded() else self._most
         return self._taken < most + (URGENT_PLACES if turn is _Turn.URGENT else 0)
+
+
+class _Place:
+    """A place that its holder leaves for the length of a block; cancelled in the block, it does not come back."""
+
+    __slots__ = ("_places", "_turn", "is_held")
+
+    def __init__(self, places: AdaptiveSemaphore, turn: _Turn) -> None:
+        self._places = places
+        self._turn = turn
+        self.is_held = True
+
+    async def __aenter__(self) -> None:
+        self.is_held = False
+        self._places.leave()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, Exception):
+            await self._places.enter(self._turn)
+            self.is_held = True
 
 
 class RunningJobs:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import zlib
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from types import TracebackType
 from typing import Final, Self
 
@@ -125,6 +126,7 @@ class HttpExchange:
         return self._session
 
 
+@lru_cache(maxsize=1)  # many responses have the same second
 def _date(header: str | None) -> datetime | None:
     try:
         found = None if header is None else parsedate_to_datetime(header)
