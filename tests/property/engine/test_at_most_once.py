@@ -1,7 +1,7 @@
 """
 The proof: in no random history of faults, kills and races is a create request billed twice, lost or forgotten.
 
-And the proof of the proof: three engines with one thing wrong each are found out by the same histories.
+And the proof of the proof: three engines with one thing wrong each are found out by such histories.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ USUAL_EXAMPLES = 100
 """Hypothesis's own number of examples; a profile with fewer is in a hurry."""
 MUTANT_HISTORIES = 4000
 """Some hundreds are enough as a rule; the rest is for bad luck."""
+MUTANT_BEGINNING = 6
+"""A seed with which each mutant is found out within 23 histories. After a change of the engine or of the rules it may
+take hundreds, which costs only time: see how many with `-s`, and choose another."""
 
 
 pytestmark = pytest.mark.usefixtures("quietly")
@@ -85,7 +88,7 @@ def _found_out(server: DatabaseTarget, **choices: Any) -> None:
         staged(server, **choices) as stage,
         pytest.raises(AssertionError, match=r"billed twice|exist at once|but exists|gone again|comes to rest"),
     ):
-        play(stage, histories=MUTANT_HISTORIES, shrinking=False)
+        play(stage, histories=MUTANT_HISTORIES, shrinking=False, beginning=MUTANT_BEGINNING)
     print(f"found out after {stage.played} histories")  # noqa: T201  # shown with -s, for tuning the rules
 
 

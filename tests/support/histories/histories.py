@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import Phase as Phases
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -316,11 +316,21 @@ class Histories(RuleBasedStateMachine):
         return self.engine.requested[which % len(self.engine.requested)]
 
 
-def play(stage: Stage, *, histories: int, steps: int = 20, shrinking: bool = True) -> None:
-    """Play so many random histories; raises what the first bad one raised, made short if *shrinking*."""
+def play(
+    stage: Stage, *, histories: int, steps: int = 20, shrinking: bool = True, beginning: int | None = None
+) -> None:
+    """
+    Play so many random histories; raises what the first bad one raised, made short if *shrinking*.
+
+    Which ones is decided by *beginning*, the seed of the random choices, if it is given.
+    """
+
+    def machine() -> Histories:
+        return Histories(stage)
+
     phases = (Phases.explicit, Phases.reuse, Phases.generate, *((Phases.shrink,) if shrinking else ()))
     run_state_machine_as_test(
-        cast("Any", lambda: Histories(stage)),
+        cast("Any", machine if beginning is None else seed(beginning)(machine)),
         settings=settings(
             max_examples=histories,
             stateful_step_count=steps,
