@@ -319,6 +319,23 @@ async def test_a_log_without_end_does_not_fill_the_page(site: Site) -> None:
         await expect(tab.page.locator("#log-state")).to_contain_text("The stream ended at")
 
 
+async def test_the_pull_of_an_image_shows_its_progress(site: Site) -> None:
+    """On the page of the instance and on its card."""
+    await site.simulator("POST", "settings", pull_seconds="600")
+    instance_id = await site.create("puller")
+    async with site.opened(instance_id) as tab:
+        page = tab.page
+        pulled = re.compile(r"Pulling the image: \d+ of \d+ layers")
+        await expect(page.locator("#pull")).to_contain_text(pulled)
+        await site.simulator("POST", "settings", pull_seconds="0.1")
+        await expect(page.get_by_role("progressbar", name="Image pull")).to_be_visible()
+        assert await axe_findings(page) == []
+        await page.goto(site.corral.address)
+        card = page.locator("#moving .card", has_text="puller")
+        await expect(card.locator(".pull")).to_contain_text(pulled)
+        assert await axe_findings(page) == []
+
+
 async def test_an_unknown_id_gives_a_clear_page(site: Site) -> None:
     """With the API's words and a way on."""
     async with site.opened("inst_nope") as tab:

@@ -3,17 +3,20 @@
 import { request } from "../shared/api.js";
 import { $, el, setText } from "../shared/dom.js";
 import { isMoving, money, plural, span, tone, words } from "../shared/format.js";
+import { showPull } from "../shared/pull.js";
 import { pageOf } from "../shared/root.js";
 import { whyOf } from "./row.js";
 import { trackOf } from "./track.js";
 
 const MOST = 4; // cards; the table has the others
+const PULL_MS = 3000; // how often the progress of a pull is read for each card in view
 
 const cards = new Map(); // instance id -> its card
 let reading = false;
 
 export function begin() {
   setInterval(() => !document.hidden && cards.forEach(showDue), 1000);
+  setInterval(() => !document.hidden && cards.forEach((card) => isInView(card.element) && showPull(card.pull, card.data)), PULL_MS);
 }
 
 export function update(shown) {
@@ -37,9 +40,14 @@ export function update(shown) {
 
 const isEnding = ({ status }) => status === "deleting" || status === "stopping";
 
+function isInView(node) {
+  const { top, bottom } = node.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight && node.offsetParent !== null;
+}
+
 function makeCard(id) {
-  const card = { data: null, steps: null, badge: el("span", { className: "badge" }), name: el("a", { href: pageOf(id) }), facts: el("span", { className: "facts" }), due: el("span", { className: "due" }), track: el("ol", { className: "track", role: "list" }), why: el("p", { className: "why" }) };
-  card.element = el("li", { className: "card" }, el("p", { className: "head" }, card.badge, card.name, card.facts, card.due), card.track, card.why);
+  const card = { data: null, steps: null, badge: el("span", { className: "badge" }), name: el("a", { href: pageOf(id) }), facts: el("span", { className: "facts" }), due: el("span", { className: "due" }), track: el("ol", { className: "track", role: "list" }), pull: el("div", { className: "pull" }), why: el("p", { className: "why" }) };
+  card.element = el("li", { className: "card" }, el("p", { className: "head" }, card.badge, card.name, card.facts, card.due), card.track, card.pull, card.why);
   cards.set(id, card);
   $("moving").append(card.element);
   return card;

@@ -9,6 +9,7 @@ import { guarded, keepFocus, problemText, render } from "../shared/parts.js";
 import { deliveryTable } from "../shared/deliveries.js";
 import { ROOT } from "../shared/root.js";
 import { live } from "../shared/stream.js";
+import { showPull } from "../shared/pull.js";
 import { showConnection, showHealth } from "./connection.js";
 import * as credentials from "./credentials.js";
 import { showEvents, showOperations, showTimeline } from "./history.js";
@@ -91,7 +92,7 @@ async function read() {
   showOperations(operations);
   showEvents(events);
   placement.showJson(data);
-  await guarded("deliveries-panel", showDeliveries);
+  await Promise.all([guarded("deliveries-panel", showDeliveries), showPull($("pull"), data)]);
 }
 
 const isRunning = ({ status }) => ["running", "health_checking", "ready"].includes(status);

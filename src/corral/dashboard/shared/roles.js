@@ -21,6 +21,9 @@ export function refusal(role) {
   return `This needs the role ${role}; the key “${caller.name}” has ${caller.role}.`;
 }
 
+// Whether the caller is known to have *role*: what is read without a click is not tried in vain.
+export const allows = (role) => caller !== null && !refusal(role);
+
 async function identify() {
   try {
     caller = await request("/api/whoami");
