@@ -55,6 +55,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "GET /api/instances/{instance_id}",
         "GET /api/instances/{instance_id}/events",
         "GET /api/instances/{instance_id}/operations",
+        "GET /api/instances/{instance_id}/metrics",
         "GET /api/operations/{operation_id}",
         "GET /api/orphans",
         "GET /api/webhooks/deliveries",

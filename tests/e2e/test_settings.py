@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,8 +36,9 @@ from corral.base.clock import SystemClock
 from corral.base.configuration import load
 from corral.base.metrics import Metrics
 from corral.cloud.novita.account import opened_account
-from corral.domain.errors import CircuitOpenError, CloudError
+from corral.domain.errors import CircuitOpenError, CloudError, CloudTransientError
 from corral.domain.health.checks import HealthCheckSpec
+from corral.domain.machine.utilization import period
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.placement.catalog import PortKind
 from corral.health.probe import Prober
@@ -250,6 +251,27 @@ async def _the_provider_is_asked_within_that_budget(served: ServedApiWithProvide
     health = (await served.get("/health")).json
 
     assert health["dependencies"]["novitaApi"]["callsPerMinute"] == 2345
+
+
+@proves("CORRAL_METRICS_SHARE")
+async def _measurements_take_no_more_than_their_share(served: ServedApiWithProvider) -> None:
+    """Of 500 calls a minute, a hundredth."""
+    instance_id = await served.sim.create("measured")
+    within, clock = period(SystemClock().now(), timedelta(minutes=5)), SystemClock()
+    settings = load({"NOVITA_RATE_LIMIT_PER_MINUTE": "500", "CORRAL_METRICS_SHARE": "0.01"}).settings.provider
+    async with opened_account(
+        settings,
+        base_url=served.sim.base_url,
+        api_key=SecretStr(KEY),
+        store=MemoryRateLimitStore(clock),
+        clock=clock,
+        metrics=Metrics(),
+        jitter=lambda: 0.5,
+    ) as account:
+        for _ in range(5):
+            await account.utilization(instance_id, within)
+        with pytest.raises(CloudTransientError, match="CORRAL_METRICS_SHARE"):
+            await account.utilization(instance_id, within)
 
 
 @proves("CIRCUIT_BREAKER_THRESHOLD")

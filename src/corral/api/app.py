@@ -48,7 +48,7 @@ from corral.api.routes import (
     settings,
     webhooks,
 )
-from corral.api.routes.machine import credentials, logs
+from corral.api.routes.machine import credentials, logs, utilization
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain import errors
@@ -109,6 +109,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         *actions.handlers(engine, reader),
         *orphans.handlers(engine),
         *credentials.handlers(engine.credentials, engine.audit),
+        *utilization.handlers(engine.metrics),
         *logs.handlers(engine.logs, engine.image_pulls, engine.keys),
         Router("/", route_handlers=parts.pages, opt=OPEN),
     ]

@@ -92,6 +92,10 @@ class Call:
     """Whether it is one of many pages of one list, which other reads may overtake."""
     is_awaited: bool = False
     """Whether a running machine waits for this lookup to become usable; it goes before other reads."""
+    is_sample: bool = False
+    """Whether it reads measurements, which have a share of the rate limit of their own."""
+    is_at_origin: bool = False
+    """Whether the path begins at the host of the API, and not at its base address."""
     is_urgent: bool = False
     """Whether it ends a bill (a stop, a delete) and so goes before other changes."""
     before_send: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)

@@ -18,6 +18,7 @@ from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.cloud.breaker import Breaker, BreakerState, Ticket
 from corral.cloud.exchange import Answer, Call, CallOutcome, Exchange, FaultError
+from corral.cloud.sample_share import SampleShare
 from corral.cloud.throttle import Throttle
 from corral.domain.errors import CircuitOpenError
 from corral.domain.timing import delay, jittered
@@ -87,8 +88,10 @@ class GuardedExchange:
         clock: Clock,
         jitter: Callable[[], float],
         metrics: Metrics,
+        samples: SampleShare | None = None,
     ) -> None:
         self._bare = bare
+        self._samples = samples
         self._throttle = throttle
         self._breaker = breaker
         self._most_retries = most_retries
@@ -148,6 +151,8 @@ class GuardedExchange:
         # Checked before the wait, to fail fast; entered after it, because the state may have changed meanwhile.
         if not self._breaker.admits(self._clock.monotonic()):
             raise self._circuit_open(call)
+        if call.is_sample and self._samples is not None:
+            await self._samples.take()
         permit = await self._throttle.enter(
             change=call.changes,
             max_wait_seconds=call.max_wait_seconds,

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from corral.domain.container import VolumeMount
 from corral.domain.machine.access import MachineAccess
+from corral.domain.machine.utilization import Period, Utilization
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import (
     BillingMode,
@@ -109,6 +110,10 @@ class Cloud(Protocol):
 
     async def machine_access(self, provider_id: str) -> MachineAccess | None:
         """The logins and log addresses of one instance, never cached; None when the provider says there is none."""
+        ...
+
+    async def utilization(self, provider_id: str, within: Period) -> Utilization | None:
+        """How busy one instance was; None when the provider says there is none. Has a share of the rate limit."""
         ...
 
     async def instances(self, on_page: OnPage | None = None) -> Listing:

@@ -24,6 +24,8 @@ class RateLimiterState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Permits granted in each second, oldest first."""
     reads: tuple[int, ...] = ()
     """Those of them that were for reads, as many seconds as `counts` or fewer."""
+    samples: tuple[int, ...] = ()
+    """Those of the reads that were measurements of machines, in each second as `counts`."""
     reads_from: float = 0.0
     """When the next read would be due if reads were evenly spaced."""
     kept_from: float = 0.0

@@ -201,7 +201,7 @@ class RateLimiter:
             state = shifted(state, now)
         now = max(now, state.at)
         second = math.floor(now)
-        gone = min(second - state.second, WINDOW_SECONDS) if state.counts else 0
+        gone = min(second - state.second, WINDOW_SECONDS) if state.counts or state.samples else 0
         empty = (0,) * max(0, gone)
         state = msgspec.structs.replace(
             state,
@@ -209,6 +209,7 @@ class RateLimiter:
             second=second,
             counts=(*state.counts, *empty)[-WINDOW_SECONDS:],
             reads=(*state.reads, *empty)[-WINDOW_SECONDS:],
+            samples=(*state.samples, *empty)[-WINDOW_SECONDS:] if state.samples else (),
         )
         return learned_limit.grown(state, now)
 

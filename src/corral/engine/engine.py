@@ -23,6 +23,7 @@ from corral.engine.events.webhook_sender import WebhookSender
 from corral.engine.machine.credentials import CredentialQueries
 from corral.engine.machine.image_pulls import ImagePulls
 from corral.engine.machine.log_relay import LogRelay
+from corral.engine.machine.metrics import MetricQueries
 from corral.engine.maintenance import retention
 from corral.engine.maintenance.orphans import OrphanSweep
 from corral.engine.maintenance.stuck import StuckSweep
@@ -73,6 +74,7 @@ class Engine:
     credentials: CredentialQueries
     logs: LogRelay
     image_pulls: ImagePulls
+    metrics: MetricQueries
     create: CreateInstance
     change: ChangeInstance
     adopt: AdoptInstance
@@ -173,6 +175,7 @@ def build_engine(runtime: Runtime) -> Engine:
         credentials=CredentialQueries(cloud, queries),
         logs=logs,
         image_pulls=ImagePulls(logs, clock),
+        metrics=MetricQueries(cloud, queries, clock),
         create=CreateInstance(
             database=database,
             catalog=catalog,

@@ -24,6 +24,7 @@ TARGETS: Final[Mapping[str, Target]] = {
         "problem": outside_texts.read_problem,
         "log": machines.read_log,
         "login": machines.read_login,
+        "measurements": machines.read_measurements,
     }.items()
 }
 """Three of them share their function: what they begin with decides where they get to."""

@@ -239,6 +239,15 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "host": "hooks.example.com",
     "username": "root",
     "getLogs.source": "instance",
+    "minutes": 60,
+    **dict.fromkeys(["from", "to"], TIME),
+    "intervalSeconds": 15,
+    "SampleDetails.value": 87.5,
+    "GpuMetrics.id": "0",
+    **dict.fromkeys(
+        [f"InstanceMetrics.{name}" for name in ("gpu", "gpuMemory", "cpu", "memory", "disk", "gpus")], None
+    ),
+    **dict.fromkeys(["GpuMetrics.gpu", "GpuMetrics.gpuMemory"], None),
     "tail": 200,
     "pulling": True,
     "layers": 7,

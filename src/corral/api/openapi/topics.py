@@ -50,6 +50,7 @@ FIRST: Final = (
     "getCredentials",
     "getLogs",
     "getImagePull",
+    "getInstanceMetrics",
     "getOptimalProduct",
     "listProducts",
     "getOperation",

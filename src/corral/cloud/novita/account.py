@@ -15,6 +15,7 @@ from corral.cloud.guarded import GuardedExchange, Reachability
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.rate_limiter import RateLimitStore
+from corral.cloud.sample_share import SampleShare
 from corral.cloud.throttle import Throttle
 
 
@@ -48,7 +49,8 @@ async def opened_account(
     numbers in [0, 1).
     """
     limit = settings.rate_limit_per_minute
-    throttle = Throttle(store, fixed=None if limit == "auto" else limit, clock=clock, metrics=metrics)
+    fixed = None if limit == "auto" else limit
+    throttle = Throttle(store, fixed=fixed, clock=clock, metrics=metrics)
     threshold = settings.breaker_threshold or default_threshold(settings.max_retry_attempts)
     breaker = Breaker(most_pause_seconds=settings.breaker_recovery_ms / 1000, threshold=threshold)
     timeout_seconds = settings.request_timeout_ms / 1000
@@ -61,6 +63,7 @@ async def opened_account(
             clock=clock,
             jitter=jitter,
             metrics=metrics,
+            samples=SampleShare(store, fixed=fixed, share=settings.metrics_share),
         )
         try:
             yield GuardedCloud(guard)

@@ -15,16 +15,20 @@ import msgspec
 
 from corral.base.log import log
 from corral.cloud.exchange import MEBIBYTE, Call, CallOutcome, Exchange, FaultError
-from corral.cloud.novita import templates, translate, values, wire
+from corral.cloud.novita import measurements, templates, translate, values, wire
 from corral.cloud.novita.catalog import NovitaCatalog, read_call
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import PAGE_SIZE, Page, read_all
 from corral.cloud.port import BeforeSend, Listing, OnPage, ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.machine.access import MachineAccess
+from corral.domain.machine.utilization import Period, Utilization
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.records import replace
 
+METRICS_PATH: Final = "/openapi/v1/metrics/gpu/instance"
+MOST_METRICS_BYTES: Final = 8 * MEBIBYTE
+"""A day of eight GPUs at the finest interval is some 6 MB; less is asked for."""
 MOST_LISTING_BYTES: Final = 32 * MEBIBYTE
 """A page of 100 instances is some 200 KB; a server that gives all 10,000 at once still fits, a bomb does not."""
 PAGE_MAX_WAIT_SECONDS: Final = 300.0
@@ -106,6 +110,24 @@ class NovitaCloud(NovitaCatalog):
                 return None
             raise error_for(fault, call) from fault
         return translate.machine_access(answer)
+
+    async def utilization(self, provider_id: str, within: Period) -> Utilization | None:
+        """How busy one instance was; None when the provider says there is none."""
+        query = {
+            "instanceId": provider_id,
+            "startTime": str(int(within.begin.timestamp())),
+            "endTime": str(int(within.end.timestamp())),
+            "interval": str(int(within.interval.total_seconds())),
+        }
+        call = read_call("metrics", METRICS_PATH, query, about=provider_id, most_bytes=MOST_METRICS_BYTES)
+        call = replace(call, is_sample=True, is_at_origin=True, max_wait_seconds=USER_MAX_WAIT_SECONDS)
+        try:
+            answer = await self._exchange.ask(call, wire.Measurements)
+        except FaultError as fault:
+            if fault.outcome is CallOutcome.GONE:
+                return None
+            raise error_for(fault, call) from fault
+        return measurements.utilization(answer, within)
 
     async def instances(self, on_page: OnPage | None = None) -> Listing:
         """Every instance of the account, over all pages; calls *on_page* with each page as it arrives."""

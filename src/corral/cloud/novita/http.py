@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from types import TracebackType
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -42,6 +43,7 @@ class HttpExchange:
 
     def __init__(self, *, base_url: str, api_key: SecretStr, timeout_seconds: float, clock: Clock) -> None:
         self._base_url = base_url.rstrip("/")
+        self._origin = "://".join(urlsplit(base_url)[:2])
         self._api_key = api_key
         self._clock = clock
         self._timeout = aiohttp.ClientTimeout(
@@ -86,8 +88,9 @@ class HttpExchange:
         if call.before_send is not None:
             await call.before_send()
         try:
+            base = self._origin if call.is_at_origin else self._base_url
             async with session.request(
-                call.method, self._base_url + call.path, params=call.query, data=call.body, allow_redirects=False
+                call.method, base + call.path, params=call.query, data=call.body, allow_redirects=False
             ) as response:
                 self.provider_time = _date(response.headers.get("Date"))
                 if response.status in _SUCCESS:

@@ -12,7 +12,7 @@ import msgspec
 
 from corral.cloud.novita.values import Part, Scalar
 
-_NOTHING = msgspec.Raw(b"null")
+NOTHING = msgspec.Raw(b"null")
 
 
 class Problem(msgspec.Struct):
@@ -99,14 +99,14 @@ class Instance(msgspec.Struct, rename="camel"):
     created_at: Scalar = None
     last_started_at: Scalar = None
     last_stopped_at: Scalar = None
-    port_mappings: Part = _NOTHING
-    status_error: Part = _NOTHING
-    envs: Part = _NOTHING
-    volume_mounts: Part = _NOTHING
-    ssh: Part = msgspec.field(default=_NOTHING, name="connectComponentSSH")
-    web_terminal: Part = msgspec.field(default=_NOTHING, name="connectComponentWebTerminal")
-    jupyter: Part = msgspec.field(default=_NOTHING, name="connectComponentJupyter")
-    log: Part = msgspec.field(default=_NOTHING, name="connectComponentLog")
+    port_mappings: Part = NOTHING
+    status_error: Part = NOTHING
+    envs: Part = NOTHING
+    volume_mounts: Part = NOTHING
+    ssh: Part = msgspec.field(default=NOTHING, name="connectComponentSSH")
+    web_terminal: Part = msgspec.field(default=NOTHING, name="connectComponentWebTerminal")
+    jupyter: Part = msgspec.field(default=NOTHING, name="connectComponentJupyter")
+    log: Part = msgspec.field(default=NOTHING, name="connectComponentLog")
 
 
 class Instances(msgspec.Struct):
@@ -124,8 +124,8 @@ class Product(msgspec.Struct, rename="camel"):
     cpu_per_gpu: Scalar = None
     memory_per_gpu: Scalar = None
     available_deploy: Scalar = None
-    regions: Part = _NOTHING
-    billing_methods: Part = _NOTHING
+    regions: Part = NOTHING
+    billing_methods: Part = NOTHING
     price: Scalar = None
     spot_price: Scalar = None
 
@@ -170,7 +170,7 @@ class TemplatePorts(msgspec.Struct):
     """The ports of one type."""
 
     type: Scalar = None
-    ports: Part = _NOTHING
+    ports: Part = NOTHING
 
 
 class Tool(msgspec.Struct):
@@ -203,7 +203,7 @@ class ListedTemplate(msgspec.Struct):
     name: Scalar = None
     image: Scalar = None
     type: Scalar = None
-    ports: Part = _NOTHING
+    ports: Part = NOTHING
 
 
 class TemplateAnswer(msgspec.Struct):
@@ -237,3 +237,34 @@ class RegistryAuths(msgspec.Struct):
 
     def __repr__(self) -> str:
         return "RegistryAuths(...)"
+
+
+class Measurement(msgspec.Struct):
+    """How busy something was at one time."""
+
+    timestamp: Scalar = None
+    value: Scalar = None
+
+
+class OneGpu(msgspec.Struct, rename="camel"):
+    """The measurements of one GPU."""
+
+    gpu_id: Scalar = None
+    items: Part = NOTHING
+
+
+class GpuSeries(msgspec.Struct, rename="camel"):
+    """The measurements of all GPUs: their average, and each."""
+
+    avg: Part = NOTHING
+    gpu_ids: Part = NOTHING
+
+
+class Measurements(msgspec.Struct, rename="camel"):
+    """How busy a machine was."""
+
+    cpu_utilization: Part = NOTHING
+    mem_utilization: Part = NOTHING
+    root_disk_utilization: Part = NOTHING
+    gpu_utilization: Part = NOTHING
+    gpu_mem_utilization: Part = NOTHING

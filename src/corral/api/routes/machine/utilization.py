@@ -1,0 +1,43 @@
+"""Routes that show how busy machines are."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import ResponseSpec
+from litestar.params import FromPath, QueryParameter
+
+from corral.api.http.bodies import JsonResponse
+from corral.api.middleware.auth import VIEWER
+from corral.engine.machine.metrics import MetricQueries
+from corral.views.utilization import InstanceMetrics
+
+MOST_MINUTES: Final = 1440
+
+
+def handlers(measured: MetricQueries) -> list[HTTPRouteHandler]:
+    """The route of `/api/instances/{id}/metrics`."""
+
+    @get(
+        "/api/instances/{instance_id:str}/metrics",
+        summary="Get how busy an instance was",
+        tags=["machines"],
+        opt=VIEWER,
+        responses={200: ResponseSpec(data_container=InstanceMetrics, description="At most 240 measurements a series.")},
+    )
+    async def get_instance_metrics(
+        instance_id: FromPath[str],
+        minutes: Annotated[int, QueryParameter(ge=1, le=MOST_MINUTES, description="How far to go back.")] = 60,
+    ) -> JsonResponse:
+        """
+        The use of GPUs, their memory, CPUs, memory and disk, in percent, as the provider measured it.
+
+        An answer is reused for 30 s. The calls use a share of the rate limit (`CORRAL_METRICS_SHARE`); when it is used
+        up, the answer is 502 with `Retry-After`.
+        """
+        return JsonResponse(status=HTTPStatus.OK, body=await measured.of_instance(instance_id, minutes))
+
+    return [get_instance_metrics]

@@ -1,0 +1,86 @@
+"""How busy machines are, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+
+import pytest
+from support.http.served_api_with_provider import ServedApiWithProvider, staged
+from support.http.service import error_of
+
+from corral.domain.observation.sighting import Sighting
+from corral.store.session.database import Database
+
+
+@pytest.fixture
+async def shop(database: Database) -> AsyncGenerator[ServedApiWithProvider]:
+    async with staged(database) as served:
+        yield served
+
+
+async def busy(shop: ServedApiWithProvider, name: str = "trainer", **load: float) -> tuple[str, str]:
+    """A machine that runs for an hour with this load; both clocks then show the same time."""
+    ours, theirs = await shop.managed(name, sighting=Sighting.RUNNING)
+    shop.sim.advance(60)
+    shop.sim.simulator.set_load("", {series: (value,) for series, value in load.items()})
+    shop.sim.advance(3600)
+    clock = shop.api.env.clock
+    clock.set_by(shop.sim.now() - clock.now().timestamp())
+    return ours, theirs
+
+
+def calls(shop: ServedApiWithProvider) -> int:
+    return int(shop.sim.calls()["endpoints"].get("metrics", {}).get("total", 0))
+
+
+async def test_the_measurements_of_a_machine_are_shown_and_reused(shop: ServedApiWithProvider) -> None:
+    """By both ids, for half a minute."""
+    ours, theirs = await busy(shop, gpu=87.5, gpuMemory=40, cpu=12, memory=30, disk=5)
+    found = (await shop.api.get(f"/api/instances/{ours}/metrics?minutes=30")).json
+    same = (await shop.api.get(f"/api/instances/{theirs}/metrics?minutes=30")).json
+    first = calls(shop)
+    shop.api.env.clock.advance(31)
+    await shop.api.get(f"/api/instances/{ours}/metrics?minutes=30")
+
+    assert (found["instanceId"], found["intervalSeconds"]) == (ours, 15)
+    begin, end = (datetime.fromisoformat(found[name]) for name in ("from", "to"))
+    assert (end - begin).total_seconds() == 1800
+    values = {name: {one["value"] for one in found[name]} for name in ("gpu", "gpuMemory", "cpu", "memory", "disk")}
+    assert values == {"gpu": {87.5}, "gpuMemory": {40.0}, "cpu": {12.0}, "memory": {30.0}, "disk": {5.0}}
+    assert len(found["gpu"]) > 100
+    assert all(begin <= datetime.fromisoformat(one["at"]).astimezone(UTC) <= end for one in found["gpu"])
+    assert [one["id"] for one in found["gpus"]] == ["0"]
+    assert found["gpus"][0]["gpu"] == found["gpu"]
+    assert same == found
+    assert (first, calls(shop)) == (1, 2)
+
+
+async def test_a_machine_without_measurements_has_empty_series(shop: ServedApiWithProvider) -> None:
+    """Not created yet, never measured, or gone."""
+    waiting = (await shop.api.request_create(name="waiting", gpuNum=1)).json["instanceId"]
+    shop.sim.set(metrics_empty="absent", metrics_gaps=100)
+    ours, theirs = await busy(shop)
+    quiet = (await shop.api.get(f"/api/instances/{ours}/metrics")).json
+    await shop.api.env.engine.runtime.cloud.delete(theirs)
+    shop.sim.advance(600)
+    shop.api.env.clock.advance(600)
+    gone = (await shop.api.get(f"/api/instances/{ours}/metrics")).json
+    uncreated = (await shop.api.get(f"/api/instances/{waiting}/metrics")).json
+
+    for found in (quiet, gone, uncreated):
+        assert [found[name] for name in ("gpu", "gpuMemory", "cpu", "memory", "disk", "gpus")] == [[]] * 6
+    error_of(await shop.api.get("/api/instances/inst_nope/metrics"), 404, "INSTANCE_NOT_FOUND")
+    for minutes in ("0", "1441", "x"):
+        error_of(await shop.api.get(f"/api/instances/{ours}/metrics?minutes={minutes}"), 400, "VALIDATION_ERROR")
+
+
+async def test_a_failing_provider_is_an_error_and_not_kept(shop: ServedApiWithProvider) -> None:
+    """The next request asks again."""
+    ours, _ = await busy(shop, cpu=10)
+    shop.sim.fault("error_500", on="metrics")
+    failed = await shop.api.get(f"/api/instances/{ours}/metrics")
+    shop.sim.no_more_faults()
+
+    assert failed.status in {502, 504}
+    assert (await shop.api.get(f"/api/instances/{ours}/metrics")).json["cpu"]
