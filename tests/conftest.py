@@ -10,11 +10,13 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
 
 import asyncpg
 import pytest
+import pytest_asyncio
 import structlog
 from hypothesis import settings as hypothesis_settings
 from support.database import prepared
@@ -131,10 +133,8 @@ def server(short_dir: Path) -> Generator[DatabaseTarget]:
 @pytest.fixture
 async def target(server: DatabaseTarget) -> AsyncGenerator[DatabaseTarget]:
     """A migrated database of the test's own."""
-    name = f"test_{secrets.token_hex(6)}"
-    await _run(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
-    yield server.named(name)
-    await _run(server, f"DROP DATABASE {name} WITH (FORCE)")
+    async with _new_database(server) as target:
+        yield target
 
 
 @pytest.fixture
@@ -143,6 +143,23 @@ async def database(target: DatabaseTarget) -> AsyncGenerator[Database]:
     database = await Database.connect(target, most_connections=12)
     yield database
     await database.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_database(server: DatabaseTarget) -> AsyncGenerator[Database]:
+    """A pool on a migrated database that the tests of a module share, for those that write nothing."""
+    async with _new_database(server) as target:
+        database = await Database.connect(target, most_connections=12)
+        yield database
+        await database.close()
+
+
+@asynccontextmanager
+async def _new_database(server: DatabaseTarget) -> AsyncGenerator[DatabaseTarget]:
+    name = f"test_{secrets.token_hex(6)}"
+    await _run(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
+    yield server.named(name)
+    await _run(server, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 async def _run(target: DatabaseTarget, statement: str) -> None:

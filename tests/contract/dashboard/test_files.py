@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
+import pytest_asyncio
 from support.http.service import Service, error_of, serving
 
 from corral.dashboard import files
@@ -67,9 +68,13 @@ class Markup(HTMLParser):
             self.inline.append(f"<{self._inside}> with text")
 
 
-@pytest.fixture
-async def service(database: Database) -> AsyncGenerator[Service]:
-    async with serving(database, pages=files.handlers()) as service:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def service(shared_database: Database) -> AsyncGenerator[Service]:
+    """One for all tests of this file, which change nothing."""
+    async with serving(shared_database, pages=files.handlers()) as service:
         yield service
 
 
@@ -207,9 +212,9 @@ async def _scripts(service: Service, addresses: list[str]) -> str:
     return "".join(read.values())
 
 
-async def test_a_worker_serves_no_dashboard(database: Database) -> None:
+async def test_a_worker_serves_no_dashboard(shared_database: Database) -> None:
     """Its port is for probes."""
-    async with serving(database, pages=files.handlers(), only_watching=True) as service:
+    async with serving(shared_database, pages=files.handlers(), only_watching=True) as service:
         error_of(await service.ask("GET", "/"), 404, "NOT_FOUND")
 
 
