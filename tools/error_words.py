@@ -58,6 +58,8 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     },
     500: {
         "INTERNAL_SERVER_ERROR": "An internal error; the log has details under the same request id.",
+        "SECRET_KEY_UNUSABLE": "The request has secrets, and the key file cannot be used to encrypt them; the message "
+        "says why. Nothing was recorded.",
         "INVALID_SETTINGS": "A setting is invalid. Printed by the command line at the start.",
     },
     502: {
@@ -100,6 +102,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "INVALID_WEBHOOK_URL": "An http or https address, and not a private one unless that is allowed.",
     "INVALID_HEALTH_CHECK": "A number outside its range, or a bad path; the field says which.",
     "INVALID_MAX_PRICE": "USD per GPU-hour, above zero.",
+    "INVALID_SECRETS": "Names to texts, as in `env`; at most 100 together, and no name in both.",
     "INVALID_LABELS": "At most 16; keys of a-z, 0-9, `.`, `_`, `/` and `-`, values of one line; 63 characters each.",
     "INVALID_WAIT_FOR_CAPACITY": "Seconds, or a text such as 2h, 30m or 1h30m; 0 to 24 hours.",
     "INVALID_KEY_NAME": "1 to 64 letters, digits, `_`, `-`, `.` and `@`.",
@@ -132,6 +135,9 @@ FAILURES: Final[Mapping[str, str]] = {
     "STARTUP_FAILED": "It stopped before it was ready, or the provider refused to start it. Its disk is kept.",
     "HEALTH_CHECK_FAILED": "It runs, but an endpoint gave a response that does not change with time.",
     "HEALTH_CHECK_TIMEOUT": "It runs, but its endpoints did not become healthy in time.",
+    "SECRET_KEY_UNUSABLE": "Its secrets cannot be opened or encrypted: the key file is missing, another one, or "
+    "readable by other users. No machine is created without its secrets.",
+    "SECRETS_LOST": "Its secrets are not stored any more, or were changed there; it is not created without them.",
     "SPOT_RECLAIMED": "The provider reclaimed its spot machine. It is `exited`, and its disk is kept for some days.",
     "INSTANCE_VANISHED": "The provider no longer has it, although no delete was requested.",
     "AUTHENTICATION_FAILED": "The provider refused the key until the deadline.",

@@ -44,6 +44,7 @@ from corral.domain.placement.catalog import PortKind
 from corral.health.probe import Prober
 from corral.jobs.pgqueuer_adapter import install, queries_of
 from corral.jobs.registry import JobPool
+from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.server.migrate import migrate
 from corral.store.server.target import DatabaseTarget
 from novitasim.testing import Simulated, start_simulator
@@ -168,6 +169,7 @@ async def served(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Serv
     await connection.execute("CREATE DATABASE odd_settings")
     await connection.close()
     await migrate(database, first=install)
+    SecretKeyFile(short_dir / "odd.key").load_or_create()
     async with AsyncExitStack() as stack:
         sim = await stack.enter_async_context(start_simulator(keys=frozenset({KEY})))
         receiver = await stack.enter_async_context(upstream(receive))
@@ -176,6 +178,7 @@ async def served(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Serv
             "DATABASE_URL": f"postgresql://{server.user}@/odd_settings?host={server.host}",
             "NOVITA_API_BASE_URL": sim.base_url,
             "WEBHOOK_URL": f"{receiver}/hook",
+            "CORRAL_SECRET_KEY_FILE": str(short_dir / "odd.key"),
         }
         corral = await stack.enter_async_context(serving(short_dir / "odd" / ".corral", **environment))
         yield ServedApiWithProvider(
@@ -214,6 +217,17 @@ async def _the_request_is_in_that_database_and_at_that_provider(served: ServedAp
     await until(lambda: served.sim.instances(instance_id.removeprefix("inst_")), what="the create call")
 
     assert (await served.record(instance_id))["order"]["name"] == "placed"
+
+
+@proves("CORRAL_SECRET_KEY_FILE")
+async def _a_secret_is_encrypted_with_that_key(served: ServedApiWithProvider) -> None:
+    """And no other one is made."""
+    instance_id = await served.request_create("secretive", secrets={"TOKEN": "odd"})
+    own = instance_id.removeprefix("inst_")
+    await until(lambda: served.sim.instances(own), what="the create call")
+
+    assert {env.key: env.value for env in served.sim.instances(own)[0].order.envs}["TOKEN"] == "odd"
+    assert not (served.folder / "odd" / ".corral" / "secret.key").exists()
 
 
 @proves("ALLOWED_ORIGINS")

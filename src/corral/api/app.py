@@ -133,6 +133,7 @@ def build_around(
                 database=parts.engine.runtime.database,
                 clock=parts.clock,
                 patience=parts.limits.first_answer_within_seconds,
+                secret_key=parts.engine.runtime.secret_key,
             ),
         ],
         cors_config=cors,

@@ -31,6 +31,7 @@ from corral.jobs.pgqueuer_adapter import release
 from corral.jobs.registry import JobPool
 from corral.jobs.worker import Worker
 from corral.store.installation import last_listing
+from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notifications
 from corral.store.session.presence import Presence
@@ -59,6 +60,7 @@ async def serve(
     clock, metrics, pause = SharedClock(), Metrics(), Pause()
     if role is not Role.WORKER:
         _check_origins(settings.http)
+    SecretKeyFile.of(settings.store).check()
     log.info("service.starting", version=__version__, role=role.value)
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(contextlib.closing(listen(settings.http.host, settings.http.port)))

@@ -22,6 +22,7 @@ from corral.outbound.provider_hosts import ProviderHosts
 from corral.outbound.provider_logs import ProviderLogs
 from corral.store.installation import installation_id
 from corral.store.installation.rate_limit import DatabaseRateLimitStore
+from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.webhooks.deliver import Sender
@@ -82,6 +83,7 @@ async def open_runtime(
             prober=prober,
             logs=logs,
             sender=sender,
+            secret_key=SecretKeyFile.of(settings.store),
             guard=guard,
             last_listing_at=last_listing_at,
             application_name=application_name,

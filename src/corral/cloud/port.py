@@ -19,6 +19,7 @@ from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import (
     BillingMode,
     Cluster,
+    EnvironmentVariable,
     Product,
     Template,
     TemplateChannel,
@@ -53,6 +54,8 @@ class ProviderCreate:
     volumes: tuple[VolumeMount, ...] = ()
     credentials: Credentials | None = None
     """Sent instead of the id of the registry login when the provider refused that."""
+    secrets: tuple[EnvironmentVariable, ...] = ()
+    """Variables beside those of the container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ The merge is one law: what the request gives replaces what the template has, var
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -77,15 +78,16 @@ def merged(template: Template | None, spec: ContainerSpec) -> Template:
     )
 
 
-def merge_problems(container: Template) -> list[FieldProblem]:
-    """Why the provider would refuse *container*, merged of parts that are each valid."""
+def merge_problems(container: Template, secret_names: Sequence[str] = ()) -> list[FieldProblem]:
+    """Why the provider would refuse *container*, merged of parts that are each valid, with secrets of these names."""
     problems: list[FieldProblem] = []
     exposed = [*(str(port.port) for port in container.ports), *(f"{t.port} ({t.name})" for t in container.tools)]
     if len(exposed) > MOST_PORTS:
         message = f"with the template's tools there are {len(exposed)} ports, and {MOST_PORTS} are allowed"
         problems.append(FieldProblem(field="ports", code="INVALID_PORTS", message=message, shows_value=False))
-    if len(container.envs) > MOST_ENVS:
-        message = f"with the template's there are {len(container.envs)} variables, and {MOST_ENVS} are allowed"
+    names = {env.key for env in container.envs}.union(secret_names)
+    if len(names) > MOST_ENVS:
+        message = f"with the template's there are {len(names)} variables, and {MOST_ENVS} are allowed"
         problems.append(FieldProblem(field="env", code="INVALID_ENV", message=message, shows_value=False))
     return problems
 

@@ -235,6 +235,9 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "ACCOUNT_NOT_LISTED": "Check with `corral doctor` whether the provider responds, then create it again.",
     "PRODUCT_NOT_FOUND": "Choose a product that `corral products` lists.",
     "TEMPLATE_NOT_FOUND": "Choose a template that exists at the provider.",
+    "SECRET_KEY_UNUSABLE": "Put the file with the key that its secrets were encrypted with in place: `corral doctor` "
+    "says which. Until its deadline the create is tried again.",
+    "SECRETS_LOST": "Create it again, with its secrets.",
     "VOLUME_NOT_FOUND": "Choose a volume that GET /api/volumes lists.",
     "VOLUME_ELSEWHERE": "Add the region of the volumes to the request; volumes of different regions need an instance "
     "each.",

@@ -31,6 +31,8 @@ class CreateRequest:
     """Empty if the request gives an image of its own, or the instance was adopted: the provider does not show it."""
     container: ContainerSpec | None = None
     """What it says about the container; None: nothing, so all of it is the template's."""
+    secret_names: tuple[str, ...] = ()
+    """The variables whose values are stored apart, encrypted, until it is created."""
     gpu_num: int = 1
     rootfs_gb: int = 60
     regions: tuple[str, ...]

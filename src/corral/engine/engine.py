@@ -185,6 +185,7 @@ def build_engine(runtime: Runtime) -> Engine:
             estimates=describer.estimates,
             clock=clock,
             new_id=runtime.new_id,
+            secret_key=runtime.secret_key,
         ),
         change=ChangeInstance(
             database=database,

@@ -19,6 +19,7 @@ from corral.domain.requests.create import CreateDefaults
 from corral.engine.ids import random_id
 from corral.health.probe import Prober
 from corral.outbound.provider_logs import ProviderLogs
+from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.webhooks.deliver import Sender
@@ -41,6 +42,7 @@ class Runtime:
     prober: Prober
     logs: ProviderLogs
     sender: Sender
+    secret_key: SecretKeyFile
     guard: AddressGuard
     """Which addresses webhooks may be sent to."""
     last_listing_at: Callable[[], datetime | None]

@@ -14,6 +14,9 @@ ImageAuthId = Annotated[str | None, Meta(description="The registry login that wa
 Command = Annotated[str | None, Meta(description="What was requested to run; null: what the template runs.")]
 EntryPoint = Annotated[str | None, Meta(description="The entry point that was requested; null: the template's.")]
 Env = Annotated[dict[str, str], Meta(description="The variables that were requested, beside the template's.")]
+SecretNames = Annotated[
+    list[str], Meta(description="The variables of the request's `secrets`; their values are not shown.")
+]
 Ports = Annotated[list[str] | None, Meta(description="The ports that were requested; null: the template's.")]
 MinCuda = Annotated[str | None, Meta(description="The lowest CUDA version that was requested; null: the template's.")]
 

@@ -20,6 +20,7 @@ from corral.views.container import (
     ImageAuthId,
     MinCuda,
     Ports,
+    SecretNames,
     Volumes,
     env_of,
     ports_of,
@@ -50,6 +51,7 @@ class CreateRequestDetails(msgspec.Struct, rename="camel"):
     command: Command
     entrypoint: EntryPoint
     env: Env
+    secret_names: SecretNames
     ports: Ports
     volumes: Volumes
     min_cuda: MinCuda
@@ -77,6 +79,7 @@ def create_request_details(request: CreateRequest) -> CreateRequestDetails:
         command=container.command,
         entrypoint=container.entrypoint,
         env=env_of(container),
+        secret_names=list(request.secret_names),
         ports=ports_of(container),
         volumes=volumes_of(container),
         min_cuda=container.min_cuda,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from corral.domain.container import AS_TEMPLATE
 from corral.domain.errors import Failure, failure_next_step
@@ -93,6 +94,7 @@ class InstanceView:
             command=container.command,
             entrypoint=container.entrypoint,
             env=env_of(container),
+            secret_names=list(request.secret_names),
             ports=ports_of(container),
             volumes=volumes_of(container),
             min_cuda=container.min_cuda,
@@ -111,7 +113,7 @@ class InstanceView:
             estimated_ready_time=iso(estimated_ready_at),
             last_seen_at=iso(_last_seen_at(instance, at.last_listing_at)),
             stale=self._is_stale(instance, at),
-            error=_error(pending_action.shown_failure(instance)),
+            error=_error(pending_action.shown_failure(instance), secrets_gone=_has_lost_secrets(instance)),
             reason=self._reason(instance),
             spot=None if instance.observation.spot is None else _spot(instance.observation.spot),
             health_check=None if instance.health is None else _health(instance.health, instance.phase),
@@ -172,13 +174,25 @@ def _last_seen_at(instance: Instance, last_listing_at: datetime | None) -> datet
     return max(seen, last_listing_at)
 
 
+SECRETS_GONE: Final = "Its secrets are not kept: a request to create another one has to give them again."
+
+
 def error_details(code: str, message: str) -> ErrorDetails:
     """A failure with *code*, and what can be done about it."""
     return ErrorDetails(code=code, message=message, next_step=failure_next_step(code))
 
 
-def _error(failure: Failure | None) -> ErrorDetails | None:
-    return None if failure is None else error_details(failure.code, failure.message)
+def _has_lost_secrets(instance: Instance) -> bool:
+    return bool(instance.request.secret_names) and not creation.may_be_created(instance)
+
+
+def _error(failure: Failure | None, *, secrets_gone: bool = False) -> ErrorDetails | None:
+    if failure is None:
+        return None
+    details = error_details(failure.code, failure.message)
+    if secrets_gone:
+        details.next_step = f"{details.next_step} {SECRETS_GONE}"
+    return details
 
 
 def _connection(instance: Instance) -> ConnectionDetails:

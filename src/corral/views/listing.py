@@ -176,6 +176,7 @@ def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) ->
         command=None,
         entrypoint=None,
         env={},
+        secret_names=[],
         ports=None,
         volumes=[],
         min_cuda=None,

@@ -18,6 +18,7 @@ from corral.views.container import (
     ImageAuthId,
     MinCuda,
     Ports,
+    SecretNames,
     Volumes,
 )
 
@@ -158,6 +159,7 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     command: Command
     entrypoint: EntryPoint
     env: Env
+    secret_names: SecretNames
     ports: Ports
     volumes: Volumes
     min_cuda: MinCuda

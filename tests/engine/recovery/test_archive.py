@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 from support.database.archives import another, content, exported, imported
-from support.engines.engine_steps import REQUEST
+from support.engines.engine_steps import REQUEST, WITH_SECRETS
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.access import Access
@@ -66,7 +66,7 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
         await engine.until(ready, Phase.READY)
         await engine.request_delete(gone)
         await engine.until(gone, Phase.TERMINATED)
-        await engine.request_create()
+        await engine.request_create(WITH_SECRETS)
         await api_keys.create_key(database, name="ops", access=Access.ADMIN, now=engine.clock.now())
         async with database.connection() as connection:
             await connection.execute(OTHER_ROWS)

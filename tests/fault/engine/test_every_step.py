@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
+from support.engines.engine_steps import WITH_SECRETS
 from support.engines.fault_engine import FaultEngine, FaultEnvironment
 from support.histories.script import Mishap
 from support.histories.steps import Flow, every_step_fails_once, every_step_runs_twice
 
 from corral.domain.events import Change, event_drafts
+from corral.domain.instance import Instance
+from corral.domain.lifecycle.creation import may_be_created
 from corral.domain.operation import OperationKind
 from corral.engine.events.publisher import EventPublisher, Writer
 from corral.store.server.target import DatabaseTarget
 from corral.store.sql.combined_statement import Write
-from corral.store.tables import events
+from corral.store.tables import events, sealed_secrets
 
 MISHAPS = (
     Mishap.KILLED_BEFORE,
@@ -37,6 +40,14 @@ async def create(engine: FaultEngine) -> None:
         await engine.step()
 
 
+async def create_with_secrets(engine: FaultEngine) -> None:
+    """From a create request with secrets to ready: each machine has them, and they are stored no longer than needed."""
+    await engine.request_create(WITH_SECRETS)
+    await engine.work()
+    for _ in range(4):
+        await engine.step()
+
+
 async def delete(engine: FaultEngine) -> None:
     """From ready to terminated."""
     with engine.script.silently():
@@ -51,7 +62,7 @@ async def delete_in_doubt(engine: FaultEngine) -> None:
     """Deleted before it is known whether it exists."""
     engine.exchange.lose_next = "create"
     with engine.script.silently():
-        await engine.request_create()
+        await engine.request_create(WITH_SECRETS)
         await engine.work()
     await engine.request_delete(engine.requested[0])
     await engine.work()
@@ -113,7 +124,7 @@ async def stop_while_starting(engine: FaultEngine) -> None:
 
 
 FLOWS = pytest.mark.parametrize(
-    "flow", [create, delete, delete_in_doubt, health, stop, start, restart, stop_while_starting]
+    "flow", [create, create_with_secrets, delete, delete_in_doubt, health, stop, start, restart, stop_while_starting]
 )
 
 
@@ -150,3 +161,15 @@ async def test_an_event_outside_the_commit_of_its_change_is_found(
     monkeypatch.setattr(EventPublisher, "write_grouped", write_in_two)
     found = await every_step_fails_once(environment, create, (Mishap.KILLED_BEFORE,))
     assert {trial.what for trial in found if "reported" in trial.trouble} == {"commit"}
+
+
+async def test_secrets_forgotten_while_a_create_is_in_doubt_are_found(
+    environment: FaultEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial of the trial: an engine that forgets them with the intent cannot send a second call."""
+
+    def is_unsent(instance: Instance) -> bool:
+        return may_be_created(instance) and not instance.create_in_doubt
+
+    monkeypatch.setattr(sealed_secrets, "may_be_created", is_unsent)
+    assert await every_step_fails_once(environment, create_with_secrets, (Mishap.KILLED_BEFORE,))

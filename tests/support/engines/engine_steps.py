@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import msgspec
@@ -15,11 +15,14 @@ from corral.engine.engine import Engine
 from corral.jobs.queue import NewJob
 from corral.jobs.registry import Priority
 from corral.store.session.database import Database
-from corral.store.tables import instances, operations
+from corral.store.tables import instances, operations, sealed_secrets
 
 REQUEST = CreateRequest(
     name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
 )
+
+
+WITH_SECRETS = replace(REQUEST, secret_names=("HF_TOKEN", "DB_PASSWORD"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +57,20 @@ async def store_create(engine: Engine, number: int, request: CreateRequest, *, m
     )
     async with engine.runtime.database.transaction() as connection:
         await instances.add([instance]).run(connection)
+        if request.secret_names:
+            sealed = engine.runtime.secret_key.load_or_create().seal(instance.id, secrets_of(instance))
+            await sealed_secrets.add([sealed]).run(connection)
         await operations.add([operation]).run(connection)
         await engine.event_publisher.publish(
             connection, [Change(before=None, after=instance, because="requested", at=now)]
         )
         await engine.queue.add([NewJob(type="create_instance", payload={"instanceId": instance.id})]).run(connection)
     return instance.id
+
+
+def secrets_of(instance: Instance) -> dict[str, str]:
+    """The secrets that `store_create` gives an instance."""
+    return {name: f"{name} of {instance.id}" for name in instance.request.secret_names}
 
 
 async def fetch_jobs(database: Database) -> list[FetchedJob]:

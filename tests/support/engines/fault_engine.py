@@ -22,6 +22,7 @@ from corral.domain.health.checks import HealthCheckSpec, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
 from corral.domain.instance import CreateRequest, Instance, InstanceId
 from corral.domain.lifecycle.commands import CommandOptions
+from corral.domain.lifecycle.creation import may_be_created
 from corral.domain.lifecycle.phases import SETTLED, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.sighting import Endpoint
@@ -38,14 +39,14 @@ from corral.jobs.worker import HEARTBEAT_TIMEOUT
 from corral.store.installation import installation_id
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import instances
+from corral.store.tables import instances, sealed_secrets
 from novitasim.server.serving import Options, build
 from novitasim.world import ledger
 from novitasim.world.instance import Instance as Machine
 from support.clock.clocks import SteppedClock
 from support.database.faulty_database import FaultyDatabase
 from support.engines.audit_lines import CONTEXT
-from support.engines.engine_steps import REQUEST, fetch_jobs, store_create
+from support.engines.engine_steps import REQUEST, fetch_jobs, secrets_of, store_create
 from support.engines.runtime import idle_runtime, settings_of
 from support.histories.direct import DirectExchange
 from support.histories.script import Killed, Mishap, Script
@@ -71,6 +72,7 @@ _TABLES = (
     "corral_deliveries",
     "corral_operations",
     "corral_instances",
+    "corral_secrets",
     "corral_events",
     "corral_ready_times",
     "corral_audit",
@@ -149,6 +151,9 @@ class FaultEngine:
         self.deliver_twice = False
         """Whether every job is run a second time, as after a death between its end and the record of it."""
         self.prober = _ObedientProber(self.clock)
+        self.with_secrets: list[InstanceId] = []
+        self.secret_trouble: list[str] = []
+        """What was wrong with the secrets of an instance after a step."""
         self._numbers = itertools.count(1)
         self._start_process()
 
@@ -184,6 +189,8 @@ class FaultEngine:
         with self.script.silently():
             instance_id = await store_create(self.parts, next(self._numbers), order, minutes=minutes)
         self.requested.append(instance_id)
+        if order.secret_names:
+            self.with_secrets.append(instance_id)
         return instance_id
 
     async def ask(self, kind: OperationKind, instance_id: InstanceId) -> bool:
@@ -247,6 +254,7 @@ class FaultEngine:
         await self.work()
         await (self.peek() if is_long else self.look())
         await self.work()
+        await self._check_secrets()
 
     async def settle(self, *, most: int = 60) -> None:
         """Let it alone until nothing moves any more."""
@@ -320,6 +328,22 @@ class FaultEngine:
         return self.simulator.ledger(OURS)
 
     # Inside.
+
+    async def _check_secrets(self) -> None:
+        """Every machine has the secrets of its request, and these are stored as long as a create call may follow."""
+        for instance_id in self.with_secrets:
+            async with self.environment.database.connection() as connection:
+                instance = await instances.load(connection, instance_id)
+                is_stored = await sealed_secrets.load(connection, instance_id) is not None
+            assert instance is not None
+            if is_stored is not may_be_created(instance):
+                self.secret_trouble.append(f"{instance.id} is {instance.phase}, its secrets are stored: {is_stored}")
+            part, wanted = f"-{instance.id.replace('_', '-')}-", secrets_of(instance)
+            made = [each for each in self.simulator.world.instances.values() if part in each.order.name]
+            for machine in made:
+                has = {env.key: env.value for env in machine.order.envs}
+                if not wanted.items() <= has.items():
+                    self.secret_trouble.append(f"{machine.order.name} was made without its secrets")
 
     async def _fetch(self) -> None:
         if not self.database.has_new_jobs:

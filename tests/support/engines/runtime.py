@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from corral.base.clock import Clock
@@ -20,12 +22,15 @@ from corral.outbound.policy import AddressPolicy
 from corral.outbound.provider_hosts import ProviderHosts
 from corral.outbound.provider_logs import ProviderLogs
 from corral.store.installation import installation_id
+from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 
 INSTALLATION = "0a1b2c"
+_KEYS = TemporaryDirectory(prefix="corral-test-")
+"""Of the key that the engines of one test process share; removed when it ends."""
 _PROBES = AddressPolicy(allow_private=False, allow_loopback=True)
 _NO_TARGET = DatabaseTarget(host="/nowhere", user="none", database="none")
 """For an engine without a leading observer: nothing else connects by the target."""
@@ -72,6 +77,7 @@ def idle_runtime(
         "prober": Prober(session=unopened, clock=clock, policy=_PROBES, resolver=unopened),
         "logs": ProviderLogs(session=unopened, hosts=ProviderHosts("http://127.0.0.1")),
         "sender": unopened_sender(clock),
+        "secret_key": SecretKeyFile(Path(_KEYS.name) / "secret.key"),
         "guard": guard,
         "last_listing_at": lambda: None,
         "jitter": lambda: 0.5,

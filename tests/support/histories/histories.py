@@ -34,7 +34,7 @@ from novitasim.server.simulator import Simulator
 from novitasim.world import commands, spot
 from novitasim.world.instance import Instance as Machine
 from novitasim.world.timeline import MachineShare, Status
-from support.engines.engine_steps import REQUEST
+from support.engines.engine_steps import REQUEST, WITH_SECRETS
 from support.engines.fault_engine import FaultEnvironment
 from support.histories.script import OF_CALLS, OF_COMMITS, Mishap
 
@@ -127,7 +127,7 @@ class Histories(RuleBasedStateMachine):
         order = "oldest" if oldest_first else "newest"
         quirks = {"list_lag_seconds": lag, "get_lag_seconds": lag if blind else 0, "list_order": order}
         self.engine = self.stage.run(self.stage.environment.engine(**quirks))
-        self._run(self.engine.request_create())
+        self._run(self.engine.request_create(WITH_SECRETS))
         self.begun = True
         self.stage.begun += 1
 
@@ -228,6 +228,7 @@ class Histories(RuleBasedStateMachine):
     def _check_bills(self) -> None:
         if self.long_denied:
             return  # hidden for longer than the settle time, a machine cannot be distinguished from a deleted one
+        assert not self.engine.secret_trouble, self.engine.secret_trouble[0]
         twice = self.engine.ledger().twice
         assert not twice, f"billed twice: {twice}"
         for instance_id in self.engine.requested:

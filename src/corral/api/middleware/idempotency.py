@@ -24,6 +24,7 @@ from corral.base.clock import Clock
 from corral.domain.errors import FieldProblem, GoalRefusedError, SpecInvalidError, StaleError, StoreUnavailableError
 from corral.domain.idempotency import IdempotencyKey, KeyRow, StoredResponse
 from corral.engine.batcher import Batcher
+from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
 
@@ -40,6 +41,8 @@ _HEADER: Final = HEADER.lower().encode()
 POLL_SECONDS: Final = 0.05
 """Between two reads of a key whose request is being executed; waiting requests share each read."""
 
+_SECRETS: Final = re.compile(rb'"secrets"|\\u00[67]')
+"""In every body that has secrets: JSON may also spell a letter of the name as an escape."""
 _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 _NOT_STORED = frozenset({
     "VALIDATION_ERROR", "INVALID_JSON", "INVALID_REQUEST", "BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE",
@@ -85,8 +88,11 @@ class IdempotencyKeys:
 class IdempotencyMiddleware:
     """Middleware around every route."""
 
-    def __init__(self, app: ASGIApp, database: Database, clock: Clock, patience: float) -> None:
+    def __init__(
+        self, app: ASGIApp, database: Database, clock: Clock, patience: float, secret_key: SecretKeyFile
+    ) -> None:
         self._app = app
+        self._secret_key = secret_key
         self._patience = patience
         self._keys = IdempotencyKeys(database, clock)
         self._database = database
@@ -100,6 +106,9 @@ class IdempotencyMiddleware:
             return
         read = await read_body(receive)
         fingerprint = _fingerprint(scope, read.content)
+        if _SECRETS.search(read.content):
+            # Otherwise a copy of the database would show whether a guess of a secret is right.
+            fingerprint = self._secret_key.load_or_create().digest(fingerprint)
         first = await self._first(key, fingerprint)
         if first is not None:
             await _replay(first)(scope, receive, send)

@@ -63,6 +63,7 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
             "VOLUME_NOT_FOUND",
             "REGISTRY_AUTH_NOT_FOUND",
         ),
+        500: ("SECRET_KEY_UNUSABLE",),
         502: ("NOVITA_API_ERROR", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"),
         503: ("CIRCUIT_BREAKER_OPEN", "RESOURCE_CONSTRAINTS"),
         504: ("NOVITA_API_TIMEOUT",),

@@ -262,6 +262,7 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "imageAuthId": "auth-1",
     "envNames": ["MODE"],
     "env": {"MODE": "train"},
+    "secretNames": ["TOKEN"],
     **{f"{owner}.ports": ["8080/http"] for owner in ("InstanceDetails", "ListedInstance", "CreateRequestDetails")},
     **dict.fromkeys(["MountedVolume.id", "VolumeDetails.id"], "ns-4f1c09ab"),
     "mount": "/data",

@@ -129,7 +129,7 @@ def _create(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
             plan = plan_details(await engine.create.plan(wanted.request))
             return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(plan))
         command = context.command(HTTPStatus.CREATED)
-        outcome = await engine.create.create(wanted.request, command, labels=wanted.labels)
+        outcome = await engine.create.create(wanted.request, command, labels=wanted.labels, secrets=wanted.secrets)
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)
         return committed(context, outcome.response, is_audited=True)

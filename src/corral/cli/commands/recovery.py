@@ -48,6 +48,7 @@ def import_all(file: Annotated[str, typer.Argument(metavar="FILE|-", help="What 
     """Read an export into an empty database: all of it, or nothing. The service must not be running."""
     from corral.app import offline_tasks  # noqa: PLC0415  # as above
     from corral.engine.recovery.archive import LONGEST_LINE  # noqa: PLC0415  # as above
+    from corral.store.secrets.key_file import SecretKeyFile  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")
@@ -57,6 +58,12 @@ def import_all(file: Annotated[str, typer.Argument(metavar="FILE|-", help="What 
         f"Imported {header.rows:,} rows of installation {header.installation}, as they were at "
         f"{clock_time(header.exported_at)}."
     )
+    waiting = header.counts.get("secret", 0)
+    if waiting:
+        print_note(
+            f"{waiting:,} creates wait with encrypted secrets: copy the key file of that installation to "
+            f"{SecretKeyFile.of(settings.store).path}, or they fail. `corral doctor` checks it."
+        )
     print_note("Machines made since then are not among them: `corral rebuild` finds those, before `corral serve`.")
 
 

@@ -88,6 +88,7 @@ def listed(seen: wire.ListedTemplate, channel: TemplateChannel) -> TemplateSumma
 def order_body(order: ProviderCreate) -> bytes:
     """The create call's JSON. It contains secrets: do not store or log it."""
     wanted = order.template
+    variables = {env.key: env.value for env in (*wanted.envs, *order.secrets)}
     body: dict[str, object] = {
         "name": order.name,
         "productId": order.product_id,
@@ -98,7 +99,7 @@ def order_body(order: ProviderCreate) -> bytes:
         "kind": "gpu",
         "billingMode": order.billing_mode.value,
         "ports": ", ".join(f"{port.port}/{port.kind.value}" for port in wanted.ports),
-        "envs": [{"key": env.key, "value": env.value} for env in wanted.envs],
+        "envs": [{"key": key, "value": value} for key, value in variables.items()],
         "tools": [{"name": tool.name, "port": str(tool.port), "type": tool.kind.value} for tool in wanted.tools],
         "command": wanted.start_command,
         "entrypoint": wanted.entrypoint,

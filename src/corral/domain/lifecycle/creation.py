@@ -21,6 +21,8 @@ OF_CAPACITY: Final = frozenset({"RESOURCE_CONSTRAINTS", "NO_OPTIMAL_PRODUCT_ANY_
 NOT_LISTED: Final = "ACCOUNT_NOT_LISTED"
 """No complete listing of the account was compared with the records since the start; see
 `engine/reconcile/create_gate.py`."""
+KEY_UNUSABLE: Final = "SECRET_KEY_UNUSABLE"
+"""This process cannot open the secrets of the create: it has no key, another one, or a file that others can read."""
 NOT_CARRIED_OUT: Final = "NOVITA_API_ERROR"
 """The provider could not be asked, or certainly did not carry out the create call: an outage, throttling, a refusal by
 the proxy in front of it. One code for all of them, because the same wait would otherwise cause an event with every
@@ -32,10 +34,11 @@ PASSING: Final = OF_CAPACITY | {
     "VOLUME_NOT_FOUND",
     NOT_LISTED,
     NOT_CARRIED_OUT,
+    KEY_UNUSABLE,
 }
-"""What an accepted create may meet without failing at once. A rejected key and an empty account are put right by a
-person; a product or volume that was there when the request was accepted is missing in a list that was read at a bad
-moment."""
+"""What an accepted create may meet without failing at once. A rejected key, an empty account and a missing key file are
+put right by a person; a product or volume that was there when the request was accepted is missing in a list that was
+read at a bad moment."""
 TIMED_OUT: Final = "STARTUP_TIMEOUT"
 
 
@@ -48,9 +51,14 @@ class Refusal:
     """Whether it may be available later."""
 
 
+def may_be_created(instance: Instance) -> bool:
+    """Whether a create call may still follow: once it has a machine, failed or is to be deleted, none ever does."""
+    return instance.provider_id is None and instance.goal is Goal.RUNNING and instance.phase is not Phase.FAILED
+
+
 def decide_uncreated(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """The decision about an instance without a machine: no create call was sent, or one is in doubt."""
-    wanted = instance.goal is Goal.RUNNING and instance.phase is not Phase.FAILED
+    wanted = may_be_created(instance)
     if instance.create_in_doubt and not _settled(instance, now, policy):
         return _in_doubt(instance, now, policy, wanted=wanted)
     if instance.goal is Goal.GONE:

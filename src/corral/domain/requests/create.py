@@ -16,7 +16,7 @@ from corral.domain.container import ContainerSpec
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import CreateRequest, Labels
 from corral.domain.observation.adoption import Adoption
-from corral.domain.placement.catalog import BillingMode, region_order
+from corral.domain.placement.catalog import BillingMode, EnvironmentVariable, region_order
 from corral.domain.placement.pricing import micro_usd
 from corral.domain.placement.rank import PlacementRequest
 from corral.domain.requests.container import CONTAINER_FIELDS, read_container
@@ -37,6 +37,7 @@ from corral.domain.requests.fields import (
 )
 from corral.domain.requests.health_check import HEALTH_CHECK, read_with_health_check
 from corral.domain.requests.labels import LABELS
+from corral.domain.requests.secrets import SECRETS, secret_problems
 
 LONGEST_TEMPLATE_ID = 100
 MOST_REGIONS = 50
@@ -158,6 +159,7 @@ _CREATE_FIELDS: Fields = {
         "product that is sold out everywhere is accepted instead of refused with 404.",
         "2h",
     ),
+    "secrets": SECRETS,
     "labels": LABELS,
     "webhook_url": _WEBHOOK_URL,
 }
@@ -196,6 +198,8 @@ class RequestedInstance:
 
     request: CreateRequest
     labels: Labels = ()
+    secrets: tuple[EnvironmentVariable, ...] = ()
+    """The values are stored encrypted, and nowhere else."""
 
 
 def read_create_request(raw: object, defaults: CreateDefaults) -> RequestedInstance | Problems:
@@ -204,6 +208,10 @@ def read_create_request(raw: object, defaults: CreateDefaults) -> RequestedInsta
     if isinstance(raw, dict):
         values["container"], wrong = _read_container(cast("dict[str, Any]", raw))
         problems += wrong
+    secrets, container = values.pop("secrets", ()), values.get("container")
+    if secrets:
+        problems += secret_problems(secrets, () if container is None else container.env)
+        values["secret_names"] = tuple(each.key for each in secrets)
     if problems:
         return problems
     values.setdefault("template_id", "")
@@ -211,7 +219,7 @@ def read_create_request(raw: object, defaults: CreateDefaults) -> RequestedInsta
     values["regions"] = _order_of_regions(first, listed, defaults.region, defaults.regions)
     values.setdefault("health", defaults.health)
     labels = values.pop("labels", ())
-    return RequestedInstance(request=CreateRequest(**values), labels=labels)
+    return RequestedInstance(request=CreateRequest(**values), labels=labels, secrets=secrets)
 
 
 def _read_container(raw: dict[str, Any]) -> tuple[ContainerSpec | None, Problems]:

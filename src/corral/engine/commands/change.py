@@ -30,7 +30,7 @@ from corral.engine.queries.estimates import Estimates
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
-from corral.store.tables import audit, idempotency, instances, operations
+from corral.store.tables import audit, idempotency, instances, operations, sealed_secrets
 from corral.views.commands import change_response
 from corral.views.instance import InstanceView
 
@@ -140,6 +140,7 @@ class ChangeInstance:
             audit.append([context.line(at=now, instance_id=after.id)]),
             operations.add([operation]),
             self.queue.add([job]),
+            *sealed_secrets.forget_unneeded([(before, after)]),
         ]
         if current is not None and current.status not in ENDED:
             writes.append(operations.update(replace(current, status=OperationStatus.CANCELLED)))

@@ -25,6 +25,7 @@ from corral.domain.instance import CreateRequest, Instance, InstanceId, Labels, 
 from corral.domain.lifecycle.creation import expected_placement
 from corral.domain.lifecycle.transitions import requested
 from corral.domain.operation import Operation, OperationKind, new_operation
+from corral.domain.placement.catalog import EnvironmentVariable
 from corral.domain.placement.rank import Ranking
 from corral.domain.requests.create import placement_request
 from corral.engine.batcher import Batcher
@@ -36,8 +37,10 @@ from corral.engine.queries.estimates import Estimates
 from corral.engine.queries.requested import check_regions, resolve
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import CORRELATION
+from corral.store.secrets.key_file import SecretKeyFile
+from corral.store.secrets.sealing import SealedSecrets
 from corral.store.session.database import Connection, Database
-from corral.store.tables import audit, idempotency, instances, operations
+from corral.store.tables import audit, idempotency, instances, operations, sealed_secrets
 from corral.views.commands import created_response
 
 REMIND_AFTER: Final = timedelta(minutes=1)
@@ -60,6 +63,7 @@ class _PendingCreate:
     created: CreatedInstance
     row: KeyRow | None
     line: AuditEntry
+    sealed: SealedSecrets | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +78,7 @@ class CreateInstance:
     estimates: Estimates
     clock: Clock
     new_id: Callable[[], str]
+    secret_key: SecretKeyFile
     _batcher: Batcher[_PendingCreate, CreatedInstance | KeyRow] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +86,7 @@ class CreateInstance:
 
     async def plan(self, request: CreateRequest) -> Ranking:
         """The offers that creating *request* would try; raises as `create` does, except that none may be available."""
-        if request.container is not None:
+        if request.container is not None or request.secret_names:
             _, wanted = await resolve(self.catalog, request)
             return await self.catalog.plan(wanted)
         ranking, _ = await asyncio.gather(
@@ -90,12 +95,18 @@ class CreateInstance:
         return ranking
 
     async def create(
-        self, request: CreateRequest, context: CommandContext, *, labels: Labels = ()
+        self,
+        request: CreateRequest,
+        context: CommandContext,
+        *,
+        labels: Labels = (),
+        secrets: Sequence[EnvironmentVariable] = (),
     ) -> CreatedInstance | KeyRow:
         """
         Record a new instance; raises NotFoundError when its product, template or volume is not available.
 
-        Raises CallerError for volumes in the wrong place, and for more ports or variables than the provider takes.
+        Raises CallerError for volumes in the wrong place, and for more ports or variables than the provider takes; and
+        SettingsError if *secrets* cannot be encrypted.
 
         Returns the row of the context's key instead when another request used that key first.
         """
@@ -107,11 +118,16 @@ class CreateInstance:
         created = self._created(instance, context, ready_at=ready_at)
         row = None if context.key is None else context.key.row(created.response)
         line = context.line(at=now, instance_id=created.instance.id)
-        return await self._batcher.add(_PendingCreate(created=created, row=row, line=line))
+        sealed = self._sealed(instance, secrets) if secrets else None
+        return await self._batcher.add(_PendingCreate(created=created, row=row, line=line, sealed=sealed))
+
+    def _sealed(self, instance: Instance, secrets: Sequence[EnvironmentVariable]) -> SealedSecrets:
+        """Raises SettingsError when there is no usable key."""
+        return self.secret_key.load_or_create().seal(instance.id, {each.key: each.value for each in secrets})
 
     async def _candidates(self, request: CreateRequest) -> Ranking:
         or_short = bool(request.wait_for_capacity_seconds)
-        if request.container is not None:
+        if request.container is not None or request.secret_names:
             _, wanted = await resolve(self.catalog, request)
             await check_regions(self.catalog, wanted)
             return await self.catalog.candidates(wanted, or_short=or_short)
@@ -178,6 +194,9 @@ class CreateInstance:
             operations.add([each.created.operation for each in fresh]),
             self.queue.add([_create_job(each.created) for each in fresh]),
         ]
+        sealed = [each.sealed for each in fresh if each.sealed is not None]
+        if sealed:
+            writes.append(sealed_secrets.add(sealed))
         await self.event_publisher.write(
             connection, writes, [Change(before=None, after=i, because="requested", at=now) for i in new]
         )

@@ -21,7 +21,7 @@ from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
-from corral.store.tables import deliveries, events, history, idempotency
+from corral.store.tables import deliveries, events, history, idempotency, sealed_secrets
 
 EVERY = timedelta(minutes=10)
 """Less often, and the tables grow; more often only adds statements."""
@@ -71,6 +71,10 @@ def sweep_history(database: Database, clock: Clock, kept_for: timedelta) -> JobT
                     break
             if removed:
                 log.info("history.swept", what=what, removed=removed)
+        async with database.connection() as connection:
+            unneeded = await sealed_secrets.sweep(connection)
+        if unneeded:
+            log.info("history.swept", what="secrets", removed=unneeded)
 
     # The name that earlier releases gave their sweep of the audit log: one that they left in the queue is run.
     return JobType(name="sweep_audit", handler=handler, priority=Priority.LOW, every=EVERY)

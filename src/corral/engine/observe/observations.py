@@ -39,7 +39,7 @@ from corral.jobs.registry import RELEASE
 from corral.store.installation import last_listing
 from corral.store.installation.last_listing import ListingStart
 from corral.store.session.database import Connection, Database
-from corral.store.tables import instances, orphans
+from corral.store.tables import instances, orphans, sealed_secrets
 
 SettledCreates = Callable[[Iterable[Instance]], Container[InstanceId]]
 """Returns the creates in doubt that were known for the settle time, so that a listing without them counts."""
@@ -162,6 +162,8 @@ class Observations:
         wake_at = [*(due[i.id] for i in changed), *(now for _ in counted)]
         rows = await instances.update_many([*changed, *counted], wake_at).run(connection)
         written = {row["id"] for row in rows}
+        for each in sealed_secrets.forget_unneeded([(before[i.id], i) for i in changed if i.id in written]):
+            await each.run(connection)
         wanted = [i for i in changed if i.id in written and not due[i.id]]
         if wanted:
             await self.queue.add([_job_for(i) for i in wanted]).run(connection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from corral.domain.container import merge_problems, merged
+from corral.domain.container import AS_TEMPLATE, merge_problems, merged
 from corral.domain.errors import CallerError, SpecInvalidError
 from corral.domain.instance import CreateRequest
 from corral.domain.placement.catalog import Template, find_cluster
@@ -21,11 +21,12 @@ async def resolve(catalog: Catalog, request: CreateRequest) -> tuple[Template, P
     the request together are more than the provider takes; and CloudRefusedError for a template that cannot be used.
     """
     wanted, container = placement_request(request), request.container
-    if container is None:
+    if container is None and not request.secret_names:
         return await catalog.template(request.template_id), wanted
+    container = container or AS_TEMPLATE
     template = await catalog.template(request.template_id) if request.template_id else None
     runs = merged(template, container)
-    problems = merge_problems(runs)
+    problems = merge_problems(runs, request.secret_names)
     if problems:
         raise SpecInvalidError(problems)
     if container.volumes:

@@ -11,7 +11,7 @@ from corral.cloud.port import Cloud, Credentials, ProviderCreate
 from corral.domain.errors import CloudTransientError, CloudUnknownError, StaleError
 from corral.domain.instance import CreateRequest
 from corral.domain.observation.provider_names import ProviderName, provider_name
-from corral.domain.placement.catalog import Template
+from corral.domain.placement.catalog import EnvironmentVariable, Template
 from corral.domain.placement.rank import Candidate
 
 
@@ -57,7 +57,9 @@ def create_call(
     order: CreateRequest,
     candidate: Candidate,
     template: Template,
+    *,
     credentials: Credentials | None,
+    secrets: tuple[EnvironmentVariable, ...] = (),
 ) -> ProviderCreate:
     """The create call for *candidate*, under the name of *origin*."""
     return ProviderCreate(
@@ -70,6 +72,7 @@ def create_call(
         template=template,
         volumes=() if order.container is None else order.container.volumes,
         credentials=credentials,
+        secrets=secrets,
     )
 
 

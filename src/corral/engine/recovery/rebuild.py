@@ -25,7 +25,7 @@ from corral.engine.commands.adopt import completed_create, todays_price
 from corral.engine.engine import Engine
 from corral.store.installation import installation_id
 from corral.store.session.database import Connection
-from corral.store.tables import audit, instances, operations, orphans
+from corral.store.tables import audit, instances, operations, orphans, sealed_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +113,7 @@ class Rebuilder:
             await self.engine.event_publisher.publish(connection, changes)
         if joined:
             await instances.update_many(joined, [now] * len(joined)).run(connection)
+            await sealed_secrets.sweep(connection)
         recorded = f"{len(plan.to_record)} of {len(plan.found)} machines of installation {plan.installation}"
         await audit.append([command_line_entry("rebuild", recorded, now)]).run(connection)
 

@@ -21,6 +21,7 @@ EXPORTED: Final[Mapping[str, str]] = {
     "key": "corral_keys",
     "instance": "corral_instances",
     "operation": "corral_operations",
+    "secret": "corral_secrets",
     "event": "corral_events",
     "delivery": "corral_deliveries",
     "attempt": "corral_delivery_attempts",
@@ -48,7 +49,12 @@ NOT_EXPORTED: Final = frozenset(
 )
 """Rows that expire within minutes or are created again, like those of the job queue."""
 
-_ORDER: Final = {"attempt": "delivery_id, number", "silenced": "instance_id, url", "answer": "key"}
+_ORDER: Final = {
+    "attempt": "delivery_id, number",
+    "silenced": "instance_id, url",
+    "answer": "key",
+    "secret": "instance_id",
+}
 _NUMBERED: Final = ("event", "delivery", "readyTime", "audit")
 """Kinds with serial ids; after an import the sequence continues after the largest id."""
 _FETCHED_AT_ONCE: Final = 500

@@ -3,7 +3,7 @@ Creating an instance at the provider, at most once.
 
 The provider has no idempotency key. So each attempt gets a name of its own, recorded before the call. A clear refusal
 leads to the next offer at once; after anything unclear the name is searched for, and no second call is sent. The
-credentials of a private registry exist only during the call.
+credentials of a private registry and the secrets of the request are in memory only during the call.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from corral.domain.errors import (
     Failure,
     IllegalTransitionError,
     NotFoundError,
+    SettingsError,
     StaleError,
     StoreUnavailableError,
 )
@@ -38,7 +39,7 @@ from corral.domain.lifecycle.creation import (
     refusal_of,
 )
 from corral.domain.observation.provider_names import ProviderName
-from corral.domain.placement.catalog import Template
+from corral.domain.placement.catalog import EnvironmentVariable, Template
 from corral.domain.placement.pricing import usd_text
 from corral.domain.placement.rank import Candidate, Offer, Reason
 from corral.domain.records import replace
@@ -50,6 +51,7 @@ from corral.engine.reconcile.outcome import Outcome
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder
 from corral.engine.reconcile.send_check import SendCheck, create_call, send
 from corral.engine.reconcile.steps.create_outcome import CreateOutcomes
+from corral.engine.reconcile.steps.create_secrets import CreateSecrets
 from corral.engine.reconcile.uncreated import UncreatedInstances
 from corral.engine.runtime import Runtime
 from corral.store.session.database import driver_errors
@@ -64,6 +66,9 @@ shorter, and many that wait use up the rate limit with reading it and with refus
 """
 
 
+Secrets = tuple[EnvironmentVariable, ...]
+
+
 @dataclass(kw_only=True)
 class CreateStep:
     """Sends create calls; `create_outcome.py` records them."""
@@ -74,11 +79,13 @@ class CreateStep:
     runtime: Runtime
     recorder: Recorder
     _outcomes: CreateOutcomes = field(init=False)
+    _secrets: CreateSecrets = field(init=False)
     _unchanged: Batcher[Instance, bool] = field(init=False)
 
     def __post_init__(self) -> None:
         """Share the recorder and the clock."""
         self._outcomes = CreateOutcomes(runtime=self.runtime, recorder=self.recorder)
+        self._secrets = CreateSecrets(database=self.runtime.database, key_file=self.runtime.secret_key)
         self._unchanged = Batcher(self._are_unchanged)
 
     async def create(self, context: ReconcileContext, instance: Instance) -> Outcome:
@@ -107,13 +114,14 @@ class CreateStep:
                         context, instance, nothing_left(instance.tried, [*refused.values()])
                     )
                 candidate, refusal = await self._priced(instance, left[0])
-            except (CallerError, CloudRefusedError) as error:
+                secrets = () if refusal else await self._secrets.open(instance)
+            except (CallerError, CloudRefusedError, SettingsError) as error:
                 return await self._outcomes.give_up(context, instance, Failure(code=error.code, message=error.message))
             except CloudTransientError as error:
                 await self._outcomes.hold_up(context, instance, error)
                 raise
             if refusal is None:
-                instance, refusal = await self._attempt(context, instance, candidate, template)
+                instance, refusal = await self._attempt(context, instance, candidate, template, secrets)
             if refusal is None:
                 return instance
             refused[candidate.offer] = refusal
@@ -160,6 +168,8 @@ class CreateStep:
         instance: Instance,
         candidate: Candidate,
         template: Template,
+        secrets: Secrets,
+        *,
         credentials: Credentials | None = None,
     ) -> tuple[Instance, Refusal | None]:
         """Send one create call; returns the instance, and why the offer was refused if the next is to be tried."""
@@ -173,7 +183,7 @@ class CreateStep:
         origin = ProviderName(
             installation=self.runtime.installation, instance_id=instance.id, attempt=instance.create.number
         )
-        order = create_call(origin, instance.request, candidate, template, credentials)
+        order = create_call(origin, instance.request, candidate, template, credentials=credentials, secrets=secrets)
         try:
             provider_id = await send(self.runtime.cloud, order, check)
         except StaleError:
@@ -194,8 +204,8 @@ class CreateStep:
                 return await self._outcomes.give_up(
                     context, instance, Failure(code=error.code, message=error.message)
                 ), None
-            if error.code == "REGISTRY_AUTH_NOT_FOUND" and template.image_auth_id is not None and credentials is None:
-                return await self._with_login(context, instance, candidate, template, template.image_auth_id)
+            if error.code == "REGISTRY_AUTH_NOT_FOUND" and template.image_auth_id and credentials is None:
+                return await self._with_login(context, instance, candidate, template, secrets)
             return instance, refusal_of(candidate, error.message, short=False)
         except CloudTransientError as error:
             await self._outcomes.hold_up(context, instance, error, was_called=True)
@@ -218,11 +228,11 @@ class CreateStep:
             return await instances.are_unchanged(connection, read)
 
     async def _with_login(
-        self, context: ReconcileContext, instance: Instance, candidate: Candidate, template: Template, auth_id: str
+        self, context: ReconcileContext, instance: Instance, candidate: Candidate, template: Template, secrets: Secrets
     ) -> tuple[Instance, Refusal | None]:
         """The provider refused the id of the registry login: send the login itself, fetched for this one call."""
         try:
-            credentials = await self.catalog.credentials(auth_id)
+            credentials = await self.catalog.credentials(template.image_auth_id or "")
         except (NotFoundError, CloudRefusedError) as error:
             return await self._outcomes.give_up(
                 context, instance, Failure(code=error.code, message=error.message)
@@ -230,4 +240,4 @@ class CreateStep:
         except CloudTransientError as error:
             await self._outcomes.hold_up(context, instance, error)
             raise
-        return await self._attempt(context, instance, candidate, template, credentials)
+        return await self._attempt(context, instance, candidate, template, secrets, credentials=credentials)
