@@ -25,7 +25,7 @@ async def test_the_tutorial_runs_from_its_first_command_to_its_last(short_dir: P
     assert {lesson.commands: lesson.missing(reported) for lesson, reported in zip(found, said, strict=True)} == {
         lesson.commands: [] for lesson in found
     }
-    assert said[0].count(" ok ") == 6
+    assert said[0].count(" ok ") == 7
 
 
 def test_a_line_that_is_not_printed_is_found_out() -> None:

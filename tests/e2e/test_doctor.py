@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import asyncpg
 import msgspec
 import pytest
 from support.http.servers import HttpAnswers, http_answer, unused_port
@@ -16,6 +17,7 @@ from support.processes.process import run, serving
 from corral.app import doctor
 from corral.base.clock import SystemClock
 from corral.base.configuration import load
+from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.server.target import DatabaseTarget
 from novitasim.testing import start_simulator
 
@@ -39,13 +41,36 @@ async def test_a_service_at_work_is_found_well(short_dir: Path) -> None:
 
     assert code == 0
     assert {name: line["verdict"] for name, line in lines.items()} == dict.fromkeys(
-        ["settings", "data directory", "database", "provider", "clock", "service"], "ok"
+        ["settings", "data directory", "database", "secret key", "provider", "clock", "service"], "ok"
     )
     assert "nothing is billed" in lines["provider"]["found"]
     assert lines["clock"]["found"].endswith(" s of the provider's")
     assert "schema up to date" in lines["database"]["found"]
     assert "on the simulator" in lines["service"]["found"]
     assert table[1].splitlines()[0].split() == ["CHECK", "VERDICT", "FOUND", "WHAT", "TO", "DO"]
+
+
+async def test_a_missing_key_of_secrets_is_named(target: DatabaseTarget, tmp_path: Path) -> None:
+    """With how many creates wait for it; a file that others can read is refused, whatever waits."""
+    own = SecretKeyFile(tmp_path / "secret.key").load_or_create()
+    connection = await asyncpg.connect(**target.arguments())
+    await connection.execute("INSERT INTO corral_secrets VALUES ('inst_1', $1, ''), ('inst_2', 'f00d', '')", own.id)
+    await connection.close()
+    url = f"postgresql://{target.user}@/{target.database}?host={target.host}"
+    settings = load({"CORRAL_DATA_DIR": str(tmp_path), "DATABASE_URL": url})
+
+    async def secret_key() -> doctor.CheckResult:
+        findings = await doctor.examine(lambda: settings, SystemClock(), url=f"http://127.0.0.1:{unused_port()}")
+        return next(each for each in findings if each.check == "secret key")
+
+    missing = await secret_key()
+    (tmp_path / "secret.key").chmod(0o640)
+    readable = await secret_key()
+
+    assert missing.status is readable.status is doctor.CheckStatus.FAILED
+    assert missing.found.startswith("1 creates wait with secrets of key f00d")
+    assert own.id in missing.found
+    assert "mode 640" in readable.found
 
 
 async def test_doctor_changes_nothing_on_a_fresh_machine(tmp_path: Path) -> None:
@@ -121,8 +146,8 @@ async def test_a_database_server_that_lacks_migrations_or_is_away(tmp_path: Path
     assert server.host is not None
     empty = f"postgresql://{server.user}@/postgres?host={quote(server.host, safe='')}"
     _, lacking = await examined(tmp_path, DATABASE_URL=empty)
-    _, away = await examined(tmp_path, DATABASE_URL=f"postgresql://u:secret@127.0.0.1:{unused_port()}/x")
+    _, away = await examined(tmp_path, DATABASE_URL=f"postgresql://u:hunter2@127.0.0.1:{unused_port()}/x")
 
     assert lacking["database"]["nextStep"] == "run `corral migrate`"
     assert "DATABASE_URL" in away["database"]["nextStep"]
-    assert "secret" not in str(away)
+    assert "hunter2" not in str(away)

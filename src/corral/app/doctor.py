@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -27,11 +28,14 @@ from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.simulated import API_KEY, SimulatedProvider
 from corral.domain.errors import CloudError, SettingsError, StoreError
+from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.server.cluster_location import find_binaries
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import SchemaReport, report
 from corral.store.server.server_check import check_server
 from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import sealed_secrets
 from corral_client import AsyncClient, CorralApiError
 
 ASK_WITHIN_SECONDS: Final = 10.0
@@ -72,13 +76,17 @@ async def examine(configuration: Callable[[], Configuration], clock: Clock, *, u
         step = "correct what is named here, in the environment or in .env; `corral config` lists all settings"
         return [_failed("settings", error.message, step)]
     address = url or f"http://{_host(settings)}:{settings.http.port}"
-    (provider, ahead_of_provider), (database, ahead_of_database), service = await asyncio.gather(
-        _provider(settings, clock), _database(settings, clock), _service(settings, address)
+    (provider, ahead_of_provider), (database, ahead_of_database), secret_key, service = await asyncio.gather(
+        _provider(settings, clock),
+        _database(settings, clock),
+        _secret_key(settings, clock),
+        _service(settings, address),
     )
     return [
         _ok("settings", "every one is accepted"),
         _data_directory(settings.store.data_dir.absolute()),
         database,
+        secret_key,
         provider,
         _clock(provider=ahead_of_provider, database=ahead_of_database),
         service,
@@ -144,6 +152,39 @@ def _schema(seen: SchemaReport, found: str) -> CheckResult:
     if seen.missing:
         return _failed(name, f"{found}, lacks {len(seen.missing)} migrations", "run `corral migrate`")
     return _ok(name, f"{found}, schema up to date")
+
+
+async def _secret_key(settings: Settings, clock: Clock) -> CheckResult:
+    """Whether this process could open the secrets of creates that wait; without a database only what the file is."""
+    name, key_file = "secret key", SecretKeyFile.of(settings.store)
+    problem = key_file.problem(await _keys_needed(settings, clock))
+    if problem is not None:
+        step = "put the right key file in place, with mode 600; creates that wait for it are tried again"
+        return _failed(name, problem, step)
+    key = key_file.load()
+    return _ok(name, "none yet; made with the first secret" if key is None else f"{key_file.path}, key {key.id}")
+
+
+async def _keys_needed(settings: Settings, clock: Clock) -> Counter[str]:
+    url = settings.store.database_url
+    target = (
+        EmbeddedServer(settings.store.data_dir, clock).running()
+        if url is None
+        else DatabaseTarget(url=url.get_secret_value())
+    )
+    if target is None:
+        return Counter()
+    try:
+        database = await Database.connect(target, most_connections=1)
+    except Exception:  # noqa: BLE001  # the check of the database says why
+        return Counter()
+    try:
+        async with database.connection() as connection:
+            return await sealed_secrets.keys_needed(connection)
+    except Exception:  # noqa: BLE001  # as above: also a schema without the table
+        return Counter()
+    finally:
+        await database.close()
 
 
 async def _provider(settings: Settings, clock: Clock) -> _Timed:

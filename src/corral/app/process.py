@@ -27,6 +27,7 @@ from corral.jobs.worker import Worker
 from corral.store.installation import last_listing
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.session import presence
+from corral.store.tables import sealed_secrets
 
 CHECK_SECONDS = 1.0
 """How often dependencies are checked; `/health` is at most this much behind."""
@@ -121,12 +122,14 @@ class DependencyMonitor:
         """Report whether any process takes jobs and observes the provider."""
         async with self.runtime.database.connection() as connection:
             last, workers = await last_listing.last(connection), await presence.workers_alive(connection)
-            paused = await pause.read(connection)
+            paused, keys_needed = await pause.read(connection), await sealed_secrets.keys_needed(connection)
         self.pause.note(paused)
         self.service_health.report("jobQueue", up=True, paused=paused.is_paused, pausedAt=iso(paused.at))
         self.runtime.metrics.jobs_paused.set(paused.is_paused)
         self.service_health.last_look_at = last.at
         self.service_health.report("workers", up=workers > 0, alive=workers)
+        problem = self.runtime.secret_key.problem(keys_needed)
+        self.service_health.report("secretKey", up=problem is None, problem=problem)
         every = timedelta(seconds=self.runtime.settings.instances.poll_interval_seconds)
         limit = observation_limit(every, last.every)
         self.service_health.report(

@@ -97,6 +97,9 @@ async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(databa
     assert not await healthy_after("UPDATE corral_last_look SET noted_at = now() - interval '95 s'")
     assert service_health.up["observation"] is False
     assert await healthy_after("UPDATE corral_last_look SET every = interval '60 s'")
+    assert not await healthy_after("INSERT INTO corral_secrets VALUES ('inst_1', 'f00d', '')")
+    assert "1 creates wait with secrets of key f00d" in str(service_health.notes["secretKey"]["problem"])
+    assert await healthy_after("DELETE FROM corral_secrets")
 
 
 async def test_a_database_that_answers_only_the_probe_is_not_healthy(
