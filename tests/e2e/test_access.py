@@ -56,6 +56,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "GET /api/instances/{instance_id}/events",
         "GET /api/instances/{instance_id}/operations",
         "GET /api/instances/{instance_id}/metrics",
+        "GET /api/utilization",
         "GET /api/operations/{operation_id}",
         "GET /api/orphans",
         "GET /api/webhooks/deliveries",

@@ -109,7 +109,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         *actions.handlers(engine, reader),
         *orphans.handlers(engine),
         *credentials.handlers(engine.credentials, engine.audit),
-        *utilization.handlers(engine.metrics),
+        *utilization.handlers(engine.metrics, engine.utilization),
         *logs.handlers(engine.logs, engine.image_pulls, engine.keys),
         Router("/", route_handlers=parts.pages, opt=OPEN),
     ]

@@ -48,7 +48,10 @@ def build_http_side(
     if role is Role.WORKER:
         watching = app.build(dependencies, only_watching=True)
         return HttpSide(app=watching, event_stream=event_stream, logs=engine.logs, background=())
-    background = [BackgroundTask("event streams", event_stream.run)]
+    background = [
+        BackgroundTask("event streams", event_stream.run),
+        BackgroundTask("utilization", engine.utilization.run),
+    ]
     if dependencies.request_limit is not None:
         counts = SharedRequestCounts(dependencies.request_limit, engine.runtime.database, engine.runtime.clock)
         background.append(BackgroundTask("request counts", counts.run))

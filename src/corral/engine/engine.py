@@ -21,6 +21,7 @@ from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
 from corral.engine.machine.credentials import CredentialQueries
+from corral.engine.machine.fleet_utilization import FleetUtilizationQueries
 from corral.engine.machine.image_pulls import ImagePulls
 from corral.engine.machine.log_relay import LogRelay
 from corral.engine.machine.metrics import MetricQueries
@@ -75,6 +76,8 @@ class Engine:
     logs: LogRelay
     image_pulls: ImagePulls
     metrics: MetricQueries
+    utilization: FleetUtilizationQueries
+    """`run` it in a process that serves HTTP."""
     create: CreateInstance
     change: ChangeInstance
     adopt: AdoptInstance
@@ -176,6 +179,13 @@ def build_engine(runtime: Runtime) -> Engine:
         logs=logs,
         image_pulls=ImagePulls(logs, clock),
         metrics=MetricQueries(cloud, queries, clock),
+        utilization=FleetUtilizationQueries(
+            cloud,
+            database,
+            clock,
+            share=settings.provider.metrics_share,
+            calls_per_minute=lambda: runtime.reachability().calls_per_minute,
+        ),
         create=CreateInstance(
             database=database,
             catalog=catalog,

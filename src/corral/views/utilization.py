@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from corral.domain.machine.utilization import Period, Series, Utilization
+from corral.domain.machine.utilization import Period, Series, Utilization, newest
 from corral.domain.timing import iso
 from corral.views.schemas import Time
 
@@ -49,6 +49,38 @@ class InstanceMetrics(
     memory: Annotated[list[SampleDetails], Meta(description="The use of its memory.")]
     disk: Annotated[list[SampleDetails], Meta(description="The use of its disk.")]
     gpus: Annotated[list[GpuMetrics], Meta(description="Each GPU.")]
+
+
+class MachineUtilization(msgspec.Struct, rename="camel"):
+    """The newest measurements of one machine, in percent; null: unknown."""
+
+    id: Annotated[str, Meta(description="Corral's id.")]
+    name: str
+    gpu: Annotated[float | None, Meta(description="The average use of its GPUs.")]
+    gpu_memory: Annotated[float | None, Meta(description="The average use of their memory.")]
+    cpu: Annotated[float | None, Meta(description="The use of its CPUs.")]
+    memory: Annotated[float | None, Meta(description="The use of its memory.")]
+    disk: Annotated[float | None, Meta(description="The use of its disk.")]
+    sampled_at: Annotated[str | None, Meta(description="When the newest of them was measured.")]
+
+
+class UtilizationDetails(msgspec.Struct, rename="camel"):
+    """Every running machine, newest first."""
+
+    instances: Annotated[list[MachineUtilization], Meta(description="The running machines.")]
+    sampled_every: Annotated[
+        int,
+        Meta(description="Seconds between two reads of one machine; longer, the more machines share the rate limit."),
+    ]
+
+
+def machine_utilization(instance_id: str, name: str, found: Utilization | None) -> MachineUtilization:
+    """The newest values of *found*."""
+    found = found or Utilization()
+    last = {part: newest(getattr(found, part)) for part in ("gpu", "gpu_memory", "cpu", "memory", "disk")}
+    values = {part: None if sample is None else round(sample.value, 2) for part, sample in last.items()}
+    sampled_at = max((sample.at for sample in last.values() if sample is not None), default=None)
+    return MachineUtilization(id=instance_id, name=name, **values, sampled_at=iso(sampled_at))
 
 
 def instance_metrics(instance_id: str, within: Period, found: Utilization) -> InstanceMetrics:

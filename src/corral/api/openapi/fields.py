@@ -242,6 +242,9 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "minutes": 60,
     **dict.fromkeys(["from", "to"], TIME),
     "intervalSeconds": 15,
+    **{f"MachineUtilization.{name}": 87.5 for name in ("gpu", "gpuMemory", "cpu", "memory", "disk")},
+    "sampledAt": TIME,
+    "sampledEvery": 60,
     "SampleDetails.value": 87.5,
     "GpuMetrics.id": "0",
     **dict.fromkeys(

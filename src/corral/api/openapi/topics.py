@@ -51,6 +51,7 @@ FIRST: Final = (
     "getLogs",
     "getImagePull",
     "getInstanceMetrics",
+    "getUtilization",
     "getOptimalProduct",
     "listProducts",
     "getOperation",

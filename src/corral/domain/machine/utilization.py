@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 HUNDRED: Final = 100.0
+LEAST_EVERY_SECONDS: Final = 60.0
+"""The shortest time between two reads of one machine of the fleet: the provider is about a minute late. Shorter costs
+calls and shows nothing new; longer shows old values."""
 LEAST_INTERVAL: Final = timedelta(seconds=15)
 """Between two measurements: the provider has no finer ones."""
 POINTS: Final = 240
@@ -86,3 +90,9 @@ def series(samples: Iterable[tuple[datetime | None, float | None]], within: Peri
 def newest(measured: Series) -> Sample | None:
     """The last measurement."""
     return measured[-1] if measured else None
+
+
+def every_seconds(machines: int, *, calls_per_minute: int, share: float) -> int:
+    """How often each of so many machines can be read with *share* of the calls a minute; at least a minute apart."""
+    calls = max(1, math.floor(calls_per_minute * share))
+    return math.ceil(max(LEAST_EVERY_SECONDS, machines * 60 / calls))

@@ -12,14 +12,15 @@ from litestar.params import FromPath, QueryParameter
 
 from corral.api.http.bodies import JsonResponse
 from corral.api.middleware.auth import VIEWER
+from corral.engine.machine.fleet_utilization import FleetUtilizationQueries
 from corral.engine.machine.metrics import MetricQueries
-from corral.views.utilization import InstanceMetrics
+from corral.views.utilization import InstanceMetrics, UtilizationDetails, machine_utilization
 
 MOST_MINUTES: Final = 1440
 
 
-def handlers(measured: MetricQueries) -> list[HTTPRouteHandler]:
-    """The route of `/api/instances/{id}/metrics`."""
+def handlers(measured: MetricQueries, fleet: FleetUtilizationQueries) -> list[HTTPRouteHandler]:
+    """The routes of `/api/instances/{id}/metrics` and `/api/utilization`."""
 
     @get(
         "/api/instances/{instance_id:str}/metrics",
@@ -40,4 +41,18 @@ def handlers(measured: MetricQueries) -> list[HTTPRouteHandler]:
         """
         return JsonResponse(status=HTTPStatus.OK, body=await measured.of_instance(instance_id, minutes))
 
-    return [get_instance_metrics]
+    @get("/api/utilization", summary="Get how busy every machine is", tags=["machines"], opt=VIEWER)
+    async def get_utilization() -> UtilizationDetails:
+        """
+        The newest measurements of every running machine that this process knows; it does not wait for the provider.
+
+        Each request has the due ones read in the background, within a share of the rate limit
+        (`CORRAL_METRICS_SHARE`), so the first answers have nulls. Without requests nothing is read.
+        """
+        found = await fleet.current()
+        listed = [
+            machine_utilization(machine.instance_id, machine.name, measured) for machine, measured in found.machines
+        ]
+        return UtilizationDetails(instances=listed, sampled_every=found.every_seconds)
+
+    return [get_instance_metrics, get_utilization]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 import pytest
+from support.clock.waiting import until
 from support.http.served_api_with_provider import ServedApiWithProvider, staged
 from support.http.service import error_of
 
+from corral.domain.lifecycle.phases import Phase
+from corral.domain.machine.utilization import every_seconds
 from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 
@@ -84,3 +88,62 @@ async def test_a_failing_provider_is_an_error_and_not_kept(shop: ServedApiWithPr
 
     assert failed.status in {502, 504}
     assert (await shop.api.get(f"/api/instances/{ours}/metrics")).json["cpu"]
+
+
+async def test_the_fleet_is_shown_at_once_and_read_in_the_background(shop: ServedApiWithProvider) -> None:
+    """Nulls at first; each machine is read once a minute, and one that stopped is no longer listed."""
+    first, _ = await busy(shop, "first", cpu=20)
+    second, _ = await busy(shop, "second", gpu=90, cpu=20)
+    await shop.api.request_create(name="waiting", gpuNum=1)
+    for ours in (first, second):
+        await shop.api.change(ours, phase=Phase.READY)
+    queries, clock = shop.api.service.engine.utilization, shop.api.env.clock
+    before = calls(shop)
+    unknown = (await shop.api.get("/api/utilization")).json
+    asked_nothing = calls(shop) == before
+    await queries.read_due()
+    await queries.read_due()
+    once = calls(shop) - before
+    known = (await shop.api.get("/api/utilization")).json
+    shop.sim.advance(61)
+    clock.advance(61)
+    await queries.read_due()
+    twice = calls(shop) - before
+    await shop.api.change(second, phase=Phase.EXITED)
+    clock.advance(3)
+    left = (await shop.api.get("/api/utilization")).json
+
+    assert {(one["id"], one["name"], one["gpu"]) for one in unknown["instances"]} == {
+        (first, "first", None),
+        (second, "second", None),
+    }
+    assert (asked_nothing, once, twice, unknown["sampledEvery"]) == (True, 2, 4, 60)
+    assert [(one["gpu"], one["cpu"]) for one in known["instances"]] == [(90.0, 20.0), (90.0, 20.0)]
+    age = shop.sim.now() - datetime.fromisoformat(known["instances"][0]["sampledAt"]).timestamp()
+    assert 0 < age < 300
+    assert [one["id"] for one in left["instances"]] == [first]
+
+
+async def test_a_used_up_share_ends_the_reading_and_a_request_begins_it_again(shop: ServedApiWithProvider) -> None:
+    """What was read stays known; the request itself wakes the task."""
+    ours, _ = await busy(shop, cpu=20)
+    await shop.api.change(ours, phase=Phase.READY)
+    queries = shop.api.service.engine.utilization
+    shop.sim.fault("throttle", on="metrics")
+    await queries.read_due()
+    unread = (await shop.api.get("/api/utilization")).json["instances"][0]
+    shop.sim.no_more_faults()
+    running = asyncio.create_task(queries.run())
+
+    async def is_known() -> bool:
+        return bool((await shop.api.get("/api/utilization")).json["instances"][0]["cpu"] == 20.0)
+
+    await until(is_known, what="its measurements")
+    running.cancel()
+    assert (unread["cpu"], unread["sampledAt"]) == (None, None)
+
+
+@pytest.mark.parametrize(("machines", "limit", "seconds"), [(0, 300, 60), (60, 300, 60), (600, 300, 600), (10, 1, 600)])
+def test_more_machines_are_read_less_often(machines: int, limit: int, seconds: int) -> None:
+    """So that all of them fit into the share."""
+    assert every_seconds(machines, calls_per_minute=limit, share=0.2) == seconds
