@@ -20,6 +20,8 @@ from support.processes.process import Running, quicken, run, serving
 # The first test may have to install a browser.
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
+SECRET = "hf_never_shown"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
@@ -74,9 +76,10 @@ async def test_every_error_is_under_its_field(site: Site, width: int, scheme: st
         await expect(page.locator("#error-ports")).to_be_visible()
 
         found = await errors(page)
-        wrong = {"image", "minCuda", "ports", "env", "volumes", "labels"}
+        wrong = {"image", "minCuda", "ports", "env", "secrets", "volumes", "labels"}
         assert set(found) == {"name", "gpuNum", "count", "webhookUrl", "healthPath", *wrong}
         assert found["env"] == "has MODE twice"
+        assert found["secrets"] == "needs the value of TOKEN, which is kept nowhere"
         assert found["gpuNum"] == "must be a whole number between 1 and 8"
         await expect(page.get_by_label("GPUs")).to_have_attribute("aria-invalid", "true")
         await expect(page.locator("#create-go")).to_be_disabled()
@@ -96,6 +99,7 @@ async def _wrong_container(page: Page) -> None:
         await page.get_by_label(name, exact=True).fill(value)
     await _add(page, "variable", "MODE", "train")
     await _add(page, "variable", "MODE", "serve")
+    await _add(page, "secret", "TOKEN", "")
     await _add(page, "label", "Team", "vision")
     await page.get_by_role("button", name="Add a volume").click()
     await part.click()
@@ -152,13 +156,17 @@ async def test_the_same_request_works_in_a_shell(site: Site) -> None:
         await page.get_by_label("Command", exact=True).fill("echo 'a b'")
         await page.get_by_label("Ports").fill("8080/http, 22/tcp")
         await _add(page, "variable", "MODE", "train it")
+        await _add(page, "secret", "TOKEN", SECRET)
         await _add(page, "label", "team", "vision")
         await page.get_by_text("The same as a command").click()
         lines = page.locator("#command-lines code")
         await expect(lines.first).to_contain_text("--max-price 0.5")
         command, curl = [shlex.split(text) for text in await lines.all_inner_texts()]
+        assert SECRET not in str([command, curl])
         await page.keyboard.press("Escape")
 
+    command[command.index("TOKEN=@FILE")] = "TOKEN=@token"
+    (site.home / "token").write_text(SECRET)
     assert (await run(*command[1:], "--no-wait", cwd=site.home))[0] == 0
     body = json.loads(curl[curl.index("-d") + 1])
     made = await site.corral.ask(curl[2], "/api/instances", json={**body, "name": "from-curl"})
@@ -169,6 +177,7 @@ async def test_the_same_request_works_in_a_shell(site: Site) -> None:
         assert (found["rootfsSize"], found["regions"], found["maxPrice"]) == (80, ["AS-SGP-02"], 0.5)
         assert (found["command"], found["ports"]) == ("echo 'a b'", ["8080/http", "22/tcp"])
         assert (found["env"], both[name]["labels"]) == ({"MODE": "train it"}, {"team": "vision"})
+        assert both[name]["secretNames"] == ["TOKEN"]
 
 
 async def test_a_copy_keeps_the_limits_and_a_taken_name_is_noticed(site: Site) -> None:
@@ -201,8 +210,8 @@ async def test_a_copy_keeps_the_limits_and_a_taken_name_is_noticed(site: Site) -
     assert requests[0] == {**requests[1], "name": "original"}
 
 
-async def test_an_own_image_runs_without_a_template_and_is_copied(site: Site) -> None:
-    """What the volume excludes is explained."""
+async def test_an_own_image_runs_without_a_template_and_its_copy_needs_the_secrets_again(site: Site) -> None:
+    """What the volume excludes is explained; the values of secrets are neither shown nor kept by the page."""
     async with opened_tab(site.browser, width=390, scheme="dark") as tab:
         page = tab.page
         await opened_form(page, site)
@@ -214,27 +223,36 @@ async def test_an_own_image_runs_without_a_template_and_is_copied(site: Site) ->
         await _add(page, "variable", "", "")
         await _paste(page.get_by_label("Name of the variable"), "# paths\nexport HOME_DIR=/data\nMODE='train it'\n")
         await expect(page.get_by_label("Value of the variable")).to_have_count(2)
+        await _add(page, "secret", "TOKEN", SECRET)
         await page.get_by_role("button", name="Add a volume").click()
         await page.get_by_label("Volume", exact=True).select_option("datasets, 500 GB in US-CA-06")
         await expect(page.locator("#hint-volumes")).to_contain_text("Only offers in US-CA-06")
         await page.get_by_text("The same as a command").click()
         assert await axe_findings(page) == []
         assert not await is_too_wide(page)
+        assert SECRET not in await page.locator("#create").inner_text()
         await page.locator("#create-go").click()
         await expect(page.locator("#create")).to_be_hidden()
+        assert await page.get_by_label("Value of the secret").input_value() == ""
 
         made = (await site.instances())["own"]
         assert (made["templateId"], made["image"]) == (None, "docker.io/acme/trainer:7")
-        assert made["env"] == {"HOME_DIR": "/data", "MODE": "train it"}
+        assert (made["env"], made["secretNames"]) == ({"HOME_DIR": "/data", "MODE": "train it"}, ["TOKEN"])
         assert (made["region"], made["volumes"]) == ("US-CA-06", [{"id": "ns-datasets", "mount": "/workspace"}])
 
         await page.goto(f"{site.corral.address}/?duplicate={made['id']}#create")
+        await expect(page.locator("#hint-secrets")).to_contain_text("enter them again")
+        await expect(page.locator("#error-secrets")).to_have_text("needs the value of TOKEN, which is kept nowhere")
+        await expect(page.locator("#create-go")).to_be_disabled()
+        await page.get_by_label("Value of the secret").fill("another")
         await expect(page.locator("#create-go")).to_be_enabled()
         await page.locator("#create-go").click()
         await expect(page.locator("#create")).to_be_hidden()
         copied = (await site.instances())["own-2"]
-        same = ("templateId", "image", "env", "volumes", "ports", "command")
+        same = ("templateId", "image", "env", "secretNames", "volumes", "ports", "command")
         assert {name: copied[name] for name in same} == {name: made[name] for name in same}
+        await page.goto(f"{site.corral.address}/instances/{copied['id']}")
+        await expect(page.locator("#about")).to_contain_text("TOKEN; their values are not shown")
         assert [c for c in tab.complaints if "400" not in c] == []
 
 

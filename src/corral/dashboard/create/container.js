@@ -2,16 +2,16 @@
 
 import { request } from "../shared/api.js";
 import { el } from "../shared/dom.js";
-import { LINES, TEXT, pairs } from "../shared/pairs.js";
+import { LINES, MASKED, TEXT, pairs } from "../shared/pairs.js";
 import { field, group, option, setHint } from "./fields.js";
 
 const NONE = "none: not the template's"; // the placeholder of a command that is given as an empty text
 const input = (placeholder = "the template's") => el("input", { placeholder, autocomplete: "off", spellcheck: false });
-const editors = { env: pairs("variable", LINES), volumes: pairs("volume", volume), labels: pairs("label", TEXT) };
+const editors = { env: pairs("variable", LINES), secrets: pairs("secret", MASKED), volumes: pairs("volume", volume), labels: pairs("label", TEXT) };
 let stored = []; // the account's volumes
 
 export function containerFields() {
-  return el("details", { id: "container" }, el("summary", {}, "Image, command, environment, ports, volumes, labels"), el("div", { className: "fields" },
+  return el("details", { id: "container" }, el("summary", {}, "Image, command, environment, secrets, ports, volumes, labels"), el("div", { className: "fields" },
     field("image", "Image", input(), { whole: true, hint: "With a template, what is given here replaces the template's." }),
     field("imageAuthId", "Registry login, its id", input("none")),
     field("minCuda", "Lowest CUDA version", input("any, such as 12.4")),
@@ -19,6 +19,7 @@ export function containerFields() {
     field("entrypoint", "Entrypoint", input()),
     field("ports", "Ports", input("the template's, or 8080/http 22/tcp"), { whole: true }),
     group("env", "Environment", "Added to the template's. Lines NAME=value can be pasted.", ...editors.env.nodes),
+    group("secrets", "Secrets", "Variables whose values are shown nowhere, stored encrypted and only while they are needed.", ...editors.secrets.nodes),
     group("volumes", "Volumes", "", ...editors.volumes.nodes),
     group("labels", "Labels", "", ...editors.labels.nodes)));
 }
@@ -57,23 +58,30 @@ export function containerBody(controls) {
   }
   const ports = controls.ports.value.split(/[\s,]+/).filter(Boolean);
   if (ports.length || controls.ports.placeholder === NONE) made.ports = ports;
-  for (const name of ["env", "labels"]) if (editors[name].read().length) made[name] = Object.fromEntries(editors[name].read());
+  for (const name of ["env", "secrets", "labels"]) if (editors[name].read().length) made[name] = Object.fromEntries(editors[name].read());
   const volumes = editors.volumes.read().map(([id, mount]) => ({ id, mount }));
   return volumes.length ? { ...made, volumes } : made;
 }
 
 // What the API cannot see, as it reports other problems.
 export function containerProblems() {
-  return ["env", "labels"].map((field) => ({ field, message: editors[field].problem() })).filter(({ message }) => message);
+  return ["env", "secrets", "labels"].map((field) => ({ field, message: editors[field].problem() })).filter(({ message }) => message);
 }
 
-// Fills them in like a request.
-export function fillContainer(form, { image, imageAuthId, minCuda, command, entrypoint, ports, env, volumes, labels }) {
+// Fills them in like a request; its secrets have names only, and must be entered again.
+export function fillContainer(form, { image, imageAuthId, minCuda, command, entrypoint, ports, env, secretNames, volumes, labels }) {
   for (const [name, text] of Object.entries({ image, imageAuthId, minCuda, command, entrypoint, ports: ports?.join(" ") ?? null })) {
     form.elements[name].value = text ?? "";
     if (text === "") form.elements[name].placeholder = NONE;
   }
   editors.env.fill(Object.entries(env));
   editors.labels.fill(Object.entries(labels));
+  editors.secrets.fill(secretNames.map((name) => [name, ""]));
   editors.volumes.fill(volumes.map(({ id, mount }) => [id, mount]));
+  if (secretNames.length) setHint(form, "secrets", "The values of the original are not shown to anyone: enter them again.", "warn");
+}
+
+// Removes the values of secrets from the page.
+export function forgetSecrets() {
+  editors.secrets.fill(editors.secrets.read().map(([name]) => [name, ""]));
 }

@@ -7,7 +7,7 @@ import { cancelled, money } from "../shared/format.js";
 import { copyable } from "../shared/parts.js";
 import { ROOT } from "../shared/root.js";
 import { corralCommand, curlCommand } from "./commands.js";
-import { containerBody, containerFields, containerProblems, explainVolumes, fillContainer, loadVolumes, volumeRegions } from "./container.js";
+import { containerBody, containerFields, containerProblems, explainVolumes, fillContainer, forgetSecrets, loadVolumes, volumeRegions } from "./container.js";
 import { field, group, number, option, setHint, showErrors } from "./fields.js";
 import { copyName, namesOf, takenNames } from "./names.js";
 import { buttonText, planNodes } from "./plan.js";
@@ -34,6 +34,7 @@ export function begin(fleet) {
     el("div", { className: "actions" }, el("button", { type: "button", id: "create-cancel" }, "Cancel"), el("button", { id: "create-go", className: "primary", type: "submit", disabled: true }, "Create")));
   document.body.append(el("dialog", { id: "create", "aria-labelledby": "create-title" }, order));
   $("create-cancel").addEventListener("click", () => $("create").close());
+  $("create").addEventListener("close", forgetSecrets);
   order.addEventListener("input", plan);
   order.addEventListener("submit", (event) => {
     event.preventDefault();

@@ -84,6 +84,7 @@ export function showAbout(data) {
     data.minCuda && ["CUDA", `${data.minCuda} or newer`],
     ...data.volumes.map(({ id, mount }) => ["Volume", `${id} at ${mount}`]),
     ...Object.entries(data.env).map(([name, value]) => [el("code", {}, name), el("code", {}, value)]),
+    data.secretNames.length && ["Secrets", `${data.secretNames.join(", ")}; their values are not shown`],
     ["Disk", `${data.rootfsSize} GB`],
     ["Price", data.price === null ? "not known yet" : `${money(data.price)}/h ${data.billingMode === "spot" ? "spot" : "on demand"}`],
   ])]);
