@@ -45,6 +45,11 @@ BURST_BYTES: Final = 2 * 2**20
 BYTES_A_SECOND: Final = 128 * 1024
 """Of one reading after the burst: some thousand lines a second, more than a person reads. Larger, and a hundred endless
 logs take the CPU of the process."""
+ALL_BYTES_A_SECOND: Final = 6 * 2**20
+"""Of all readings together, evenly spaced after a burst. Larger, and a hundred users that open an endless log delay
+every other request; smaller, and they wait for lines that are there."""
+NOMINAL_BYTES: Final = 16 * 1024
+"""Paid for before a read, whose size is not known yet; what is more is paid for afterwards."""
 ADDRESS_SECONDS: Final = 30.0
 """How long the addresses of the logs of a machine are reused. Longer shows a machine that was replaced; shorter costs a
 provider call more for each reading."""
@@ -81,6 +86,22 @@ _READING: Final = _Bounds(seconds=READ_SECONDS, most_bytes=MOST_READ_BYTES, sile
 IsAllowed = Callable[[], Awaitable[bool]]
 
 
+class _Pace:
+    """A rate with a burst: says when there is room for more."""
+
+    def __init__(self, bytes_a_second: int) -> None:
+        self._rate = bytes_a_second
+        self._paid_until = -math.inf
+
+    def pay(self, size: int, now: float) -> None:
+        """*size* bytes are, or will be, read."""
+        self._paid_until = max(self._paid_until, now - BURST_BYTES / self._rate) + size / self._rate
+
+    def pause(self, now: float) -> float:
+        """The seconds until there is room; none if this is not positive."""
+        return self._paid_until - now
+
+
 class LogReading:
     """One log that is being read. Call `close` in any case."""
 
@@ -93,8 +114,7 @@ class LogReading:
         self._text = LogText()
         self._bytes = 0
         self._began = self._clock.monotonic()
-        self._paid_until = -math.inf
-        """The time up to which the bytes so far use up the rate."""
+        self._pace = _Pace(BYTES_A_SECOND)
         self._waiting_since: float | None = None
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._ended = False
@@ -121,7 +141,9 @@ class LogReading:
         self._relay.leave(self)
 
     async def _more(self) -> bytes:
-        pause = self._paid_until - self._clock.monotonic()
+        now = self._clock.monotonic()
+        pause = max(self._pace.pause(now), self._relay.pace.pause(now))
+        self._relay.pace.pay(NOMINAL_BYTES, now)  # reserved before the wait, so that waiting readings take turns
         if pause > 0:
             await self._unless_over(self._clock.sleep(pause))
         self._waiting_since = self._clock.monotonic()
@@ -137,8 +159,9 @@ class LogReading:
             self._ended = True
             return self._text.end()
         self._bytes += len(data)
-        earliest = self._clock.monotonic() - BURST_BYTES / BYTES_A_SECOND
-        self._paid_until = max(self._paid_until, earliest) + len(data) / BYTES_A_SECOND
+        now = self._clock.monotonic()
+        self._pace.pay(len(data), now)
+        self._relay.pace.pay(max(0, len(data) - NOMINAL_BYTES), now)
         if self._bytes > self._bounds.most_bytes:
             self.end(f"at most {self._bounds.most_bytes // 2**20} MB are read at once; ask again to continue")
         return self._text.add(data)
@@ -182,6 +205,7 @@ class LogRelay:
         self._queries = queries
         self._logs = logs
         self.clock = clock
+        self.pace = _Pace(ALL_BYTES_A_SECOND)
         self.readings: set[LogReading] = set()
         self._opening = 0
         self._stopped = False

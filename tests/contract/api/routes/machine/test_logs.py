@@ -166,6 +166,26 @@ async def test_an_endless_log_is_paced_and_ends_after_its_size(shop: ServedApiWi
     assert last == b"[corral: at most 8 MB are read at once; ask again to continue]"
 
 
+async def test_all_readings_together_have_a_rate(shop: ServedApiWithProvider) -> None:
+    """Three bursts at once are one: other requests are served between."""
+    shop.sim.set(log_stream="endless")
+    ours, clock, relay = await running(shop), shop.api.env.clock, shop.api.service.engine.logs
+    readings = [await relay.open(ours, log_relay.LogSource.INSTANCE, tail=1, follow=True) for _ in range(3)]
+    received = [0] * 3
+
+    async def drain(place: int) -> None:
+        while lines := await readings[place].next():
+            received[place] += len(lines)
+
+    draining = [asyncio.create_task(drain(place)) for place in range(3)]
+    await until(lambda: clock.sleeping == 3 * WATCH_AND_PAUSE, what="the pause of all")
+    for task, reading in zip(draining, readings, strict=True):
+        task.cancel()
+        reading.close()
+
+    assert log_relay.BURST_BYTES // 2 < sum(received) < 2 * log_relay.BURST_BYTES
+
+
 async def test_a_hundred_followers_of_an_endless_log_hold_little(shop: ServedApiWithProvider) -> None:
     """They never read. Their memory is bounded, others are served, and one more is refused until a place is free."""
     shop.sim.set(log_stream="endless")
