@@ -125,6 +125,7 @@ async def test_the_log_is_read_page_by_page(env: CommandEnv) -> None:
         "operationId": "op_a1",
         "reason": "now ready",
         "error": None,
+        "labels": {},
         "data": {"name": "a1", "region": "CN-HK-01", "productId": "p-1"},
     }
 

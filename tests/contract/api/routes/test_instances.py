@@ -78,6 +78,8 @@ async def test_a_new_instance_is_shown_in_full(api: ServedApi) -> None:
         "ports": None,
         "volumes": [],
         "minCuda": None,
+        "secretNames": [],
+        "labels": {},
         "billingMode": "spot",
         "price": 0.36,
         "billed": False,
@@ -184,14 +186,16 @@ async def test_addresses_are_shown_only_while_they_are_its_own(api: ServedApi, p
     """Of a machine that is stopped or gone, the address may belong to another account by now."""
     made, now = (await api.request_create()).json, api.env.clock.now()
     checked = EndpointHealth(
-        port=80, kind=PortKind.HTTP, address="http://secret/", response_time_ms=1, last_checked_at=now
+        port=80, kind=PortKind.HTTP, address="http://closed.example/", response_time_ms=1, last_checked_at=now
     )
     await api.change(
         made["instanceId"],
         provider_id=ProviderId("p-1"),
         phase=phase,
-        endpoints=(Endpoint(port=80, kind=PortKind.HTTP, address="http://secret/"),),
-        access=LoginMethods(ssh="ssh root@secret", jupyter="http://secret/", web_terminal="http://secret/"),
+        endpoints=(Endpoint(port=80, kind=PortKind.HTTP, address="http://closed.example/"),),
+        access=LoginMethods(
+            ssh="ssh root@closed.example", jupyter="http://closed.example/", web_terminal="http://closed.example/"
+        ),
         health=HealthReport(endpoints=(checked,), first_checked_at=now, last_checked_at=now, checks=1),
     )
     one = await api.get("/api/instances/p-1")
@@ -199,8 +203,8 @@ async def test_addresses_are_shown_only_while_they_are_its_own(api: ServedApi, p
     merged = await api.get("/api/instances/comprehensive")
 
     reachable = phase in {Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY}
-    assert ["secret" in str(answer.json) for answer in (one, listed)] == [reachable, reachable]
-    assert reachable or "secret" not in str(merged.json)
+    assert ["closed.example" in str(answer.json) for answer in (one, listed)] == [reachable, reachable]
+    assert reachable or "closed.example" not in str(merged.json)
 
 
 async def test_a_spot_notice_and_a_waiting_delete_are_shown(api: ServedApi) -> None:
