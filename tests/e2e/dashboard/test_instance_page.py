@@ -6,13 +6,14 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 from support.engines.outbox import SECRET
 from support.http.browser import Tab, launched, opened_tab
 from support.http.dashboard import axe_findings, confirm, is_too_wide, sign_in
@@ -31,6 +32,12 @@ MORE_LINES = f"""count => new Promise((done) => {{
 HIDE = """([hidden]) => {
   Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
+}"""
+PLOT = """async () => {
+  const { pathOf, wordsOf } = await import("../dashboard/instance/plot.js");
+  const points = [[0, 10], [60, 20], [300, 100]].map(([s, value]) => ({ at: new Date(s * 1000).toISOString(), value }));
+  const times = { from: 0, to: 600000, gapMs: 150000 };
+  return [pathOf(points, times), wordsOf(points, times), wordsOf([], times)];
 }"""
 PRODUCT = "RTX 4090 24GB"
 BROKEN = "150034"
@@ -334,6 +341,49 @@ async def test_the_pull_of_an_image_shows_its_progress(site: Site) -> None:
         card = page.locator("#moving .card", has_text="puller")
         await expect(card.locator(".pull")).to_contain_text(pulled)
         assert await axe_findings(page) == []
+
+
+async def test_use_is_plotted_with_its_gaps(site: Site) -> None:
+    """In words too; the times can be chosen by keyboard. A new machine has no samples, so the answer is filled in."""
+    instance_id = await site.create("busy", gpuNum=2)
+    async with opened_tab(site.browser, width=390, scheme="dark") as tab:
+        page = tab.page
+        await page.route("**/metrics?minutes=60", _measured)
+        await page.goto(f"{site.corral.address}/instances/{instance_id}")
+        await sign_in(page, site.key)
+        await expect(page.locator("#plots figure")).to_have_count(5)
+        await expect(page.locator("#plots figure").first).to_contain_text("GPU 50% now, 50% on average, 50% to 50%")
+        await expect(page.locator("#plots figure").first).to_contain_text("GPU 0: 90% now; GPU 1: 10% now")
+        await expect(page.get_by_role("img", name="CPU: 7% now")).to_be_visible()
+        await expect(page.get_by_role("img", name="Disk: no samples")).to_be_visible()
+        await expect(page.locator("#plots .axis").first).to_contain_text("1 h ago")
+        assert await axe_findings(page) == []
+        assert not await is_too_wide(page)
+        assert await page.evaluate(PLOT) == [
+            "M0.0,90.0h0L60.0,80.0M300.0,0.0h0",
+            "100% last, 43% on average, 10% to 100%; no samples for 4 min 0 s",
+            "no samples",
+        ]
+        async with page.expect_response("**/metrics?minutes=360") as answered:
+            await page.get_by_label("1 h", exact=True).press("ArrowRight")
+        assert (await answered.value).status == 200
+        assert [c for c in tab.complaints if "401" not in c] == []
+
+
+async def _measured(route: Route) -> None:
+    """Answers as the service does, with three samples in each series but the disk's."""
+    found = await route.fetch()
+    if found.status != 200:
+        await route.fulfill(response=found)
+        return
+    body = await found.json()
+    end = datetime.fromisoformat(body["to"])
+    times = [(end - timedelta(seconds=ago)).isoformat() for ago in (600, 75, 60)]
+    samples = {value: [{"at": at, "value": value} for at in times] for value in (50, 30, 7, 90, 10)}
+    assert {"gpu", "gpuMemory", "cpu", "memory", "disk", "gpus", "from", "intervalSeconds"} <= body.keys()
+    gpus = [{"id": str(n), "gpu": samples[use], "gpuMemory": samples[30]} for n, use in enumerate((90, 10))]
+    series = {"gpu": samples[50], "gpuMemory": samples[30], "cpu": samples[7], "memory": samples[30], "disk": []}
+    await route.fulfill(json={**body, **series, "gpus": gpus})
 
 
 async def test_an_unknown_id_gives_a_clear_page(site: Site) -> None:

@@ -17,6 +17,7 @@ import * as labels from "./labels.js";
 import * as logs from "./logs.js";
 import * as placement from "./placement.js";
 import { showAbout, showTop, showWhy } from "./summary.js";
+import * as use from "./use.js";
 
 const GATHER_MS = 200; // events within this time are handled by one read
 const MOVING_MS = 3000; // how often what changes without an event is read: checks, attempts to deliver
@@ -32,6 +33,7 @@ placement.begin();
 credentials.begin(path);
 labels.begin(path, () => refresh());
 logs.begin(path);
+use.begin(path);
 keepFocus();
 open();
 
@@ -88,6 +90,7 @@ async function read() {
   placement.showPlacement(data);
   showAbout(data);
   labels.showLabels(data);
+  use.showUse(data);
   logs.suggest(isRunning(data) ? "instance" : "system");
   showOperations(operations);
   showEvents(events);
