@@ -10,11 +10,13 @@ from support.processes.process import quicken, serving
 from support.suite import pages
 
 FIRST = pages.Lesson(commands='corral create first --product "RTX 4090 24GB" --template 107672\n', prints="")
+TOKEN = pages.Lesson(commands="printf hf_example > token\n", prints="")
 PAGES: dict[str, list[pages.Lesson]] = {
     "real-account": [],
     "private-images": [],
     "stuck-instance": [FIRST],
     "shell": [],
+    "daily-loop": [TOKEN],
     "keys": [],
     "teams": [],
     "costs": [],

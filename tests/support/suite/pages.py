@@ -100,13 +100,13 @@ async def studied(found: Sequence[Lesson], address: str, cwd: Path) -> list[str]
     """
     What is printed in each lesson, run one after the other in one shell, as a person does it, to the first that fails.
 
-    `$PWD/.venv/bin` is there where the checkout is.
+    `$PWD/.venv/bin` is there where the checkout is, and the home is *cwd*: commands write to `~/.ssh`.
     """
     script = "\n".join(f"{lesson.as_run(address)}\nprintf '\\n{NEXT}\\n'" for lesson in found)
     process = await asyncio.create_subprocess_exec(
         *("sh", "-ec", script.replace("$PWD/.venv/bin", str(CORRAL.parent))),
         cwd=cwd,
-        env=clean_environment(PATH=f"{CORRAL.parent}:/usr/bin:/bin"),
+        env=clean_environment(PATH=f"{CORRAL.parent}:/usr/bin:/bin", HOME=str(cwd)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -122,6 +122,7 @@ PLAIN: Final = (
     (r"\b[0-9a-f]{16}\b", "HEX"),
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z)?", "TIME"),
     (r"127\.0\.0\.1:\d+|-p \d+", "PORT"),
+    (r"\r", ""),
     (r" +", " "),
     (r"(?m)^ | $", ""),
 )
