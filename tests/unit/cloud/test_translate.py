@@ -114,6 +114,22 @@ def test_access_details_are_read_from_a_detailed_lookup_only() -> None:
     assert instance(parts).connection is None
 
 
+def test_access_details_that_are_not_safe_to_copy_are_none() -> None:
+    """Users paste the ssh command into a shell and open the addresses in a browser."""
+    seen = instance(
+        {
+            "connectComponentSSH": {"sshCommand": "ssh -p 1 root@h;touch /tmp/x"},
+            "connectComponentJupyter": {"address": "javascript:alert(1)"},
+            "connectComponentWebTerminal": {"address": "https://t\n"},
+        },
+        detailed=True,
+    )
+    with_option = instance({"connectComponentSSH": {"sshCommand": "ssh -oProxyCommand=x root@h -p 7"}}, detailed=True)
+
+    assert seen.connection == Connection(ssh_command=None, jupyter_address=None, web_terminal_address="https://t")
+    assert with_option.connection == Connection(ssh_command="ssh -p 7 root@h")
+
+
 def test_only_names_of_variables_are_kept() -> None:
     """Their values may be secrets."""
     seen = instance(

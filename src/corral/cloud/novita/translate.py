@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from corral.cloud.novita import values, wire
-from corral.domain.machine.access import MachineAccess
+from corral.domain.machine.access import MachineAccess, ssh_target, web_address
 from corral.domain.observation.sighting import Connection, Endpoint, ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode, Cluster, PortKind, Product, Volume, region_code
 
@@ -185,13 +185,15 @@ def _kind(word: str) -> PortKind:
 
 
 def _connection(seen: wire.Instance) -> Connection:
+    """What users copy into a shell or open in a browser; None for each that is not safe there."""
     ssh = values.one(seen.ssh, wire.ConnectComponent)
     jupyter = values.one(seen.jupyter, wire.ConnectComponent)
     terminal = values.one(seen.web_terminal, wire.ConnectComponent)
+    target = ssh_target(_if_running(ssh, ssh.ssh_command) or "")
     return Connection(
-        ssh_command=_if_running(ssh, ssh.ssh_command),
-        jupyter_address=_if_running(jupyter, jupyter.address),
-        web_terminal_address=_if_running(terminal, terminal.address),
+        ssh_command=None if target is None else target.command,
+        jupyter_address=web_address(_if_running(jupyter, jupyter.address)),
+        web_terminal_address=web_address(_if_running(terminal, terminal.address)),
     )
 
 
