@@ -107,9 +107,16 @@ class UseTable:
         found, room = self.found, max(1, console.height - 2)
         now = SystemClock().now()
         yield from table_lines(COLUMNS, [_row(one, now) for one in found], options.max_width)[: room + 1]
-        hidden = f"; {len(found) - room} more below" if len(found) > room else ""
-        cost = rate(hourly([one.instance for one in found]))
-        yield Text(f"{len(found)} machines, {cost}{hidden}. Ctrl-C ends this.", style="dim", no_wrap=True)
+        yield Text(f"{_total(found, room)}. Ctrl-C ends this.", style="dim", no_wrap=True)
+
+
+def _total(found: Sequence[BusyMachine], room: int) -> str:
+    """The sum of the table, how many rows do not fit, and why values are missing."""
+    machines = "1 machine" if len(found) == 1 else f"{len(found)} machines"
+    hidden = f"; {len(found) - room} more below" if len(found) > room else ""
+    is_complete = all(one.use.sampled_at is not None for one in found)
+    late = "" if is_complete else "; the provider measures a new machine after about a minute"
+    return f"{machines}, {rate(hourly([one.instance for one in found]))}{hidden}{late}"
 
 
 def _row(one: BusyMachine, now: datetime) -> list[str]:
