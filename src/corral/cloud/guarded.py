@@ -167,19 +167,21 @@ class GuardedExchange:
             self._update_breaker()
             healthy: bool | None = None
             began = self._clock.monotonic()
-            self._under_way[ticket] = began
+            if not call.is_sample:
+                self._under_way[ticket] = began
             try:
                 found = await self._bare.ask(call, answer)
-                healthy = True
+                healthy = None if call.is_sample else True
             except FaultError as fault:
-                healthy = not fault.blames_provider
+                # Measurements come from another service: its outage says nothing about the calls that machines need.
+                healthy = None if call.is_sample else not fault.blames_provider
                 self._note_failure(call, fault)
                 if fault.outcome is CallOutcome.THROTTLED:
                     await self._throttle.throttled(permit, fault.retry_after_seconds)
                 raise
             finally:
                 ended = self._clock.monotonic()
-                del self._under_way[ticket]
+                self._under_way.pop(ticket, None)
                 if healthy is not None:
                     self._failures_in_a_row = 0 if healthy else self._failures_in_a_row + 1
                     self._answered_at = ended if healthy else self._answered_at
@@ -188,12 +190,15 @@ class GuardedExchange:
                 self._update_breaker()
         finally:
             self._throttle.leave(permit)
-        self._last_answer_at = self._clock.now()
+        if not call.is_sample:
+            self._last_answer_at = self._clock.now()
         self._metrics.provider_calls.labels(call.endpoint, "ok").inc()
         return found
 
     def _note_failure(self, call: Call, fault: FaultError) -> None:
         self._metrics.provider_calls.labels(call.endpoint, fault.outcome.value).inc()
+        if call.is_sample:
+            return
         if fault.blames_provider:
             self._last_failure_at = self._clock.now()
             self._last_failure = fault.because

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiohttp import web
@@ -21,8 +22,11 @@ from corral.domain.errors import (
     CloudTransientError,
     CloudUnknownError,
 )
+from corral.domain.machine.utilization import Period
 
 Respond = Callable[[], web.StreamResponse]
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 def refusing(status: int, reason: str = "", message: str = "no", **headers: str) -> Respond:
@@ -235,3 +239,15 @@ async def test_an_empty_answer_is_not_an_empty_account(body: bytes) -> None:
             await parts.cloud.instances()
         with pytest.raises(CloudTransientError):
             await parts.cloud.instance("abc")
+
+
+async def test_measurements_that_fail_do_not_make_the_provider_unreachable() -> None:
+    """They come from another service; creates and deletes must not wait for it."""
+    async with provider(refusing(500)) as (parts, _):
+        for _attempt in range(3):
+            with pytest.raises(CloudTransientError):
+                await parts.cloud.utilization("p1", Period(begin=BEGIN, end=BEGIN + HOUR, interval=HOUR))
+        reachable = parts.guard.snapshot()
+
+    assert reachable.breaker is BreakerState.CLOSED
+    assert (reachable.is_reachable, reachable.last_failure) == (True, None)
