@@ -107,7 +107,9 @@ class Call:
         return self.method == "POST"
 
     def may_repeat(self, outcome: CallOutcome) -> bool:
-        """Whether sending it again after *outcome* is safe and useful."""
+        """Whether sending it again after *outcome* is safe and useful; a person waits for a sample, and asks again."""
+        if self.is_sample:
+            return False
         if outcome in {CallOutcome.DID_NOT_HAPPEN, CallOutcome.THROTTLED}:
             return True
         return outcome is CallOutcome.MAY_HAVE_HAPPENED and not self.changes

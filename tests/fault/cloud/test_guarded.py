@@ -242,12 +242,13 @@ async def test_an_empty_answer_is_not_an_empty_account(body: bytes) -> None:
 
 
 async def test_measurements_that_fail_do_not_make_the_provider_unreachable() -> None:
-    """They come from another service; creates and deletes must not wait for it."""
+    """They come from another service; creates and deletes must not wait for it, nor a person for repeated calls."""
     async with provider(refusing(500)) as (parts, _):
         for _attempt in range(3):
             with pytest.raises(CloudTransientError):
                 await parts.cloud.utilization("p1", Period(begin=BEGIN, end=BEGIN + HOUR, interval=HOUR))
         reachable = parts.guard.snapshot()
 
+    assert parts.counted.sent == 3
     assert reachable.breaker is BreakerState.CLOSED
     assert (reachable.is_reachable, reachable.last_failure) == (True, None)
