@@ -19,10 +19,11 @@ import structlog
 from corral.base.clock import Clock
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
+from corral.domain.errors import SettingsError
 from corral.domain.events import Change
 from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.domain.instance import CreateRequest, Instance, InstanceId, Labels, OperationId, Placement
-from corral.domain.lifecycle.creation import expected_placement
+from corral.domain.lifecycle.creation import KEY_UNUSABLE, expected_placement
 from corral.domain.lifecycle.transitions import requested
 from corral.domain.operation import Operation, OperationKind, new_operation
 from corral.domain.placement.catalog import EnvironmentVariable
@@ -118,11 +119,19 @@ class CreateInstance:
         created = self._created(instance, context, ready_at=ready_at)
         row = None if context.key is None else context.key.row(created.response)
         line = context.line(at=now, instance_id=created.instance.id)
-        sealed = self._sealed(instance, secrets) if secrets else None
+        sealed = await self._sealed(instance, secrets) if secrets else None
         return await self._batcher.add(_PendingCreate(created=created, row=row, line=line, sealed=sealed))
 
-    def _sealed(self, instance: Instance, secrets: Sequence[EnvironmentVariable]) -> SealedSecrets:
-        """Raises SettingsError when there is no usable key."""
+    async def _sealed(self, instance: Instance, secrets: Sequence[EnvironmentVariable]) -> SealedSecrets:
+        """
+        Raises SettingsError when there is no usable key, or creates wait with secrets of another key.
+
+        A new key beside theirs would leave some of them without their key, whichever file is then put in place.
+        """
+        async with self.database.connection() as connection:
+            problem = self.secret_key.problem(await sealed_secrets.keys_needed(connection))
+        if problem is not None:
+            raise SettingsError(problem, code=KEY_UNUSABLE)
         return self.secret_key.load_or_create().seal(instance.id, {each.key: each.value for each in secrets})
 
     async def _candidates(self, request: CreateRequest) -> Ranking:

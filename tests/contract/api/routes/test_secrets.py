@@ -152,6 +152,20 @@ async def test_a_key_file_that_others_can_read_refuses_secrets_and_nothing_else(
     assert len(await rows(database, "corral_instances")) == 1
 
 
+async def test_a_lost_key_file_is_not_replaced_while_creates_need_it(api: ServedApi) -> None:
+    """A second key would leave one create or the other without its key, also after the file is restored."""
+    assert (await api.request_create(secrets=SECRET)).status == 201
+    file = api.service.engine.runtime.secret_key.path
+    saved = file.rename(file.with_name("saved"))
+
+    error = error_of(await api.request_create(name="second", secrets=SECRET), 500, "SECRET_KEY_UNUSABLE")
+    assert "1 creates wait with secrets of key" in error["message"]
+    assert not file.exists()
+    assert (await api.request_create(name="third")).status == 201
+    saved.rename(file)
+    assert (await api.request_create(name="second", secrets=SECRET)).status == 201
+
+
 async def test_a_failure_says_that_the_secrets_are_gone(api: ServedApi) -> None:
     """A create like it has to give them again."""
     made = (await api.request_create(secrets=SECRET)).json["instanceId"]
