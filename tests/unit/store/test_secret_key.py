@@ -62,7 +62,7 @@ def test_a_directory_and_an_unusable_place_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SettingsError, match="is not a file"):
         SecretKeyFile(tmp_path).load()
-    with pytest.raises(SettingsError, match="cannot be read"):
+    with pytest.raises(SettingsError, match="cannot be created"):
         SecretKeyFile(tmp_path / "file" / "secret.key").load_or_create()
 
 

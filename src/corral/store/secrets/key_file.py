@@ -46,7 +46,7 @@ class SecretKeyFile:
         """The key; None if there is no file. Raises SettingsError for a file that must not or cannot be used."""
         try:
             status = self.path.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # a data directory that cannot be used has its own error
             return None
         except OSError as error:
             raise self._unusable(f"cannot be read: {error.strerror}") from None
