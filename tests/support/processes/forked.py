@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -39,7 +39,8 @@ class ForkedProcess:
     def send_signal(self, number: int) -> None:
         if self.returncode is not None:
             raise ProcessLookupError
-        os.kill(self.pid, number)
+        with suppress(ProcessLookupError):  # as in `subprocess`: it has ended, and that is about to be reported
+            os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
