@@ -1,16 +1,17 @@
-"""Counts over the whole fleet, read from the tables so that every process reports the same."""
+"""The whole fleet: counts, costs and the machines that run, from the tables so that every process reports the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from corral.domain.delivery import DeliveryStatus
-from corral.domain.lifecycle.phases import Phase
+from corral.domain.instance import InstanceId, ProviderId
+from corral.domain.lifecycle.phases import REACHABLE, Phase
 from corral.store.session.database import Connection
 
 LATELY: Final = timedelta(days=1)
@@ -102,3 +103,21 @@ async def cost_by_step(
         averages.append(level + for_share)
         level += by
     return averages
+
+
+class RunningMachine(NamedTuple):
+    """A machine that runs."""
+
+    instance_id: InstanceId
+    name: str
+    provider_id: ProviderId
+
+
+async def running_machines(connection: Connection) -> list[RunningMachine]:
+    """The machines that run, newest first."""
+    rows = await connection.fetch(
+        "SELECT id, name, provider_id FROM corral_instances WHERE phase = ANY($1) AND provider_id IS NOT NULL"
+        " ORDER BY created_at DESC, id DESC",
+        sorted(REACHABLE),
+    )
+    return [RunningMachine(InstanceId(row["id"]), row["name"], ProviderId(row["provider_id"])) for row in rows]

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle.phases import REACHABLE, Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.placement.pricing import hourly_micro_usd
 from corral.domain.records import replace
@@ -68,14 +68,6 @@ RETURNING i.id, {notification(TOPIC, "i.id")}
 
 # Literal, because an index covers what is not terminated, and PostgreSQL does not use it for a parameter.
 _PRESENT = f"phase <> '{Phase.TERMINATED.value}'"
-
-
-class RunningMachine(NamedTuple):
-    """A machine that runs."""
-
-    instance_id: InstanceId
-    name: str
-    provider_id: ProviderId
 
 
 def add(instances: Sequence[Instance], wake_at: datetime | None = None) -> Write:
@@ -251,16 +243,6 @@ async def expected_machines(connection: Connection) -> list[tuple[InstanceId, Pr
         Sighting.ABSENT,
     )
     return [(InstanceId(row["id"]), ProviderId(row["provider_id"])) for row in rows]
-
-
-async def running_machines(connection: Connection) -> list[RunningMachine]:
-    """The machines that run, newest first."""
-    rows = await connection.fetch(
-        "SELECT id, name, provider_id FROM corral_instances WHERE phase = ANY($1) AND provider_id IS NOT NULL"
-        " ORDER BY created_at DESC, id DESC",
-        sorted(REACHABLE),
-    )
-    return [RunningMachine(InstanceId(row["id"]), row["name"], ProviderId(row["provider_id"])) for row in rows]
 
 
 async def none_yet(connection: Connection) -> bool:
