@@ -35,7 +35,7 @@ from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notifications
 from corral.store.session.presence import Presence
-from corral.store.tables import keys
+from corral.store.tables.callers import keys
 from corral.webhooks.slots import SEND_SLOTS
 
 API_CONNECTIONS = 10

@@ -24,7 +24,7 @@ from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority,
 from corral.store.session.database import SWEEP_SECONDS, Database
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
-from corral.store.tables import audit
+from corral.store.tables.callers import audit
 
 
 class JobStatus(StrEnum):

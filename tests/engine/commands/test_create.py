@@ -21,7 +21,8 @@ from corral.engine.commands.change import AcceptedCommand
 from corral.engine.commands.create import CreatedInstance
 from corral.jobs.registry import Priority
 from corral.store.session.database import Database
-from corral.store.tables import instances, ready_times
+from corral.store.tables import instances
+from corral.store.tables.fleet import ready_times
 
 NOTHING = {"instances": 0, "operations": 0, "events": 0, "pgqueuer": 0, "idempotency": 0}
 

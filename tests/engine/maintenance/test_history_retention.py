@@ -20,7 +20,8 @@ from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobId, JobRun, Registry
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import audit, instances, operations
+from corral.store.tables import instances, operations
+from corral.store.tables.callers import audit
 
 KEPT_FOR = timedelta(days=90)
 RUN = JobRun(id=JobId(1), type="sweep_audit", payload={}, attempt=1)

@@ -16,7 +16,7 @@ from corral.domain.lifecycle.phases import Phase
 from corral.engine.queries.instance_pages import InstancePages
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables.instance_pages import InstanceFilter
+from corral.store.tables.fleet.instance_pages import InstanceFilter
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from support.engines.stepped_engine import stepped_engine
 
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Connection, Database
-from corral.store.tables import instance_pages
-from corral.store.tables.instance_pages import InstanceFilter
+from corral.store.tables.fleet import instance_pages
+from corral.store.tables.fleet.instance_pages import InstanceFilter
 
 FLEET = 10_000
 # One row for each number, like the one that there is; every record is larger than a row that stays in its page.

@@ -25,8 +25,10 @@ from corral.engine.ids import random_id
 from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import audit, instance_pages, instances
-from corral.store.tables.instance_pages import InstanceFilter
+from corral.store.tables import instances
+from corral.store.tables.callers import audit
+from corral.store.tables.fleet import instance_pages
+from corral.store.tables.fleet.instance_pages import InstanceFilter
 
 
 @asynccontextmanager

@@ -12,8 +12,8 @@ from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.engine.maintenance.retention import sweep_answers
 from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
-from corral.store.tables import idempotency
-from corral.store.tables.idempotency import CLAIM_LASTS, KEPT_FOR, KeyClaim
+from corral.store.tables.callers import idempotency
+from corral.store.tables.callers.idempotency import CLAIM_LASTS, KEPT_FOR, KeyClaim
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DONE = StoredResponse(status=200, body=b"{}")

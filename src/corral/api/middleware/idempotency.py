@@ -26,7 +26,7 @@ from corral.domain.idempotency import IdempotencyKey, KeyRow, StoredResponse
 from corral.engine.batcher import Batcher
 from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.session.database import Database
-from corral.store.tables import idempotency
+from corral.store.tables.callers import idempotency
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, Scope, Send

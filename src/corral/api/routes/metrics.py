@@ -19,7 +19,7 @@ from corral.domain.timing import iso
 from corral.engine.engine import Engine
 from corral.engine.queries.fleet import MOST_HOURS, FleetNumbers, History
 from corral.jobs.queue import JobStatus
-from corral.store.tables.ready_times import Quantiles
+from corral.store.tables.fleet.ready_times import Quantiles
 
 HOUR = timedelta(hours=1)
 

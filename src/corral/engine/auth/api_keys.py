@@ -25,7 +25,7 @@ from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError,
 from corral.engine.ids import is_id
 from corral.engine.queries.cache_invalidation import forget_on_commit
 from corral.store.session.database import Database
-from corral.store.tables import audit, keys
+from corral.store.tables.callers import audit, keys
 
 NOTE_EVERY: Final = timedelta(minutes=1)
 """How often "last used" is stored; it serves to find unused keys, for which a minute is precise enough."""

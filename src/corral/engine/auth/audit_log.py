@@ -19,7 +19,7 @@ from corral.domain.rate_limit import RateLimit
 from corral.engine.batcher import Batcher
 from corral.engine.ids import is_id
 from corral.store.session.database import Database
-from corral.store.tables import audit
+from corral.store.tables.callers import audit
 
 UNKNOWN_CALLER_LINES_A_MINUTE: Final = 600
 """Lines of callers without a valid key, of one process: at most some 200 MB a day, which do not fill the disk."""

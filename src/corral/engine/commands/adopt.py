@@ -26,7 +26,8 @@ from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.instances import load_known
 from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Database
-from corral.store.tables import audit, instances, operations, orphans
+from corral.store.tables import instances, operations, orphans
+from corral.store.tables.callers import audit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,8 @@ from corral.engine.queries.estimates import Estimates
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
-from corral.store.tables import audit, idempotency, instances, operations, sealed_secrets
+from corral.store.tables import instances, operations, sealed_secrets
+from corral.store.tables.callers import audit, idempotency
 from corral.views.commands import change_response
 from corral.views.instance import InstanceView
 

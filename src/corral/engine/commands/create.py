@@ -41,7 +41,8 @@ from corral.jobs.registry import CORRELATION
 from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.secrets.sealing import SealedSecrets
 from corral.store.session.database import Connection, Database
-from corral.store.tables import audit, idempotency, instances, operations, sealed_secrets
+from corral.store.tables import instances, operations, sealed_secrets
+from corral.store.tables.callers import audit, idempotency
 from corral.views.commands import created_response
 
 REMIND_AFTER: Final = timedelta(minutes=1)

@@ -13,7 +13,8 @@ from corral.engine.commands.context import CommandContext
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.ids import is_id, no_such_instance
 from corral.store.session.database import Database
-from corral.store.tables import audit, instances, operations
+from corral.store.tables import instances, operations
+from corral.store.tables.callers import audit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,8 @@ from corral.engine.queries.instances import InstanceDescriber, load_known
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobPool, JobRun, JobType, RequeueError
 from corral.store.session.database import Connection, Database
-from corral.store.tables import audit, deliveries, events
+from corral.store.tables import deliveries, events
+from corral.store.tables.callers import audit
 from corral.store.tables.deliveries import Pending
 from corral.views.event import event_details, webhook_body
 from corral.webhooks.deliver import Attempt, Sender

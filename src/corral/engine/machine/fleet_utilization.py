@@ -22,8 +22,8 @@ from corral.domain.errors import CloudError, CloudTransientError, StoreError
 from corral.domain.instance import ProviderId
 from corral.domain.machine.utilization import Utilization, every_seconds, period
 from corral.store.session.database import Database
-from corral.store.tables import fleet
-from corral.store.tables.fleet import RunningMachine
+from corral.store.tables.fleet import counts
+from corral.store.tables.fleet.counts import RunningMachine
 
 LOOK_BACK: Final = timedelta(minutes=5)
 """Of one read: the newest value may be some minutes old, and where there is none it is unknown."""
@@ -108,6 +108,6 @@ class FleetUtilizationQueries:
     async def _machines(self) -> list[RunningMachine]:
         async def load() -> list[RunningMachine]:
             async with self._database.connection() as connection:
-                return await fleet.running_machines(connection)
+                return await counts.running_machines(connection)
 
         return await self._running.get("all", load)

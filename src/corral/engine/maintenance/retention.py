@@ -21,7 +21,9 @@ from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
-from corral.store.tables import deliveries, events, history, idempotency, sealed_secrets
+from corral.store.tables import deliveries, events, sealed_secrets
+from corral.store.tables.callers import idempotency
+from corral.store.tables.fleet import history
 
 EVERY = timedelta(minutes=10)
 """Less often, and the tables grow; more often only adds statements."""

@@ -8,7 +8,7 @@ from typing import Final
 from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.store.session.database import Database
-from corral.store.tables import ready_times
+from corral.store.tables.fleet import ready_times
 
 UNTIL_KNOWN: Final = timedelta(minutes=4)
 REMEMBERED_SECONDS: Final = 60.0

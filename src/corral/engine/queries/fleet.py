@@ -26,9 +26,9 @@ from corral.domain.placement.pricing import usd
 from corral.jobs.queue import Backlog, JobQueue
 from corral.store.installation.rate_limit import DatabaseRateLimitStore
 from corral.store.session.database import Database
-from corral.store.tables import fleet, ready_times
-from corral.store.tables.fleet import FleetCount
-from corral.store.tables.ready_times import Quantiles, ReadyTimes
+from corral.store.tables.fleet import counts, ready_times
+from corral.store.tables.fleet.counts import FleetCount
+from corral.store.tables.fleet.ready_times import Quantiles, ReadyTimes
 
 NUMBERS_SECONDS: Final = 1.0
 """Scrapes, dashboards and scripts may read in the same second; the database is read once."""
@@ -129,8 +129,8 @@ class Fleet:
     async def _count(self) -> FleetNumbers:
         now = self._clock.now()
         async with self._database.connection() as connection:
-            count = await fleet.count(connection, now)
-            ready = await ready_times.recent(connection, now - fleet.LATELY)
+            count = await counts.count(connection, now)
+            ready = await ready_times.recent(connection, now - counts.LATELY)
         backlog, (raw, instant) = await asyncio.gather(self._queue.backlog(), self._rate_limit_store.read())
         state = self._rate_limiter.at(rate_limit_state.decoded(raw, instant), instant)
         return FleetNumbers(
@@ -146,7 +146,7 @@ class Fleet:
         until = self._clock.now()
         after, step = until - span, span / POINTS
         async with self._database.connection() as connection:
-            cost = await fleet.cost_by_step(connection, after=after, until=until, step=step, steps=POINTS)
+            cost = await counts.cost_by_step(connection, after=after, until=until, step=step, steps=POINTS)
             ready = await ready_times.by_step(connection, after=after, until=until, step=step)
         points = (
             HistoryPoint(until=after + step * number, micro_usd=micro_usd, ready=ready.get(number, _NO_TIMES))

@@ -21,8 +21,9 @@ from corral.domain.operation import InstanceWithOperation
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.queries.instances import InstanceDescriber
 from corral.store.session.database import Connection, Database
-from corral.store.tables import instance_pages, instances, operations
-from corral.store.tables.instance_pages import InstanceFilter
+from corral.store.tables import instances, operations
+from corral.store.tables.fleet import instance_pages
+from corral.store.tables.fleet.instance_pages import InstanceFilter
 from corral.views.schemas import InstanceDetails
 from corral.views.summary import InstanceSummary, summary_of
 

@@ -17,7 +17,8 @@ from corral.engine.events.publisher import EventPublisher
 from corral.engine.reconcile.grouped_writes import GroupedWrites
 from corral.jobs.registry import StepAside
 from corral.store.sql.combined_statement import Write
-from corral.store.tables import instances, operations, ready_times, sealed_secrets
+from corral.store.tables import instances, operations, sealed_secrets
+from corral.store.tables.fleet import ready_times
 
 _IS_UPDATED: Final = "SELECT EXISTS (SELECT FROM updated_instance) AS is_updated"
 

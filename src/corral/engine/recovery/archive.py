@@ -34,7 +34,7 @@ from corral.store.session.database import Connection, Database
 from corral.store.sql import archive
 from corral.store.sql.archive import BadRowError
 from corral.store.sql.instance_codec import instance_of
-from corral.store.tables import audit
+from corral.store.tables.callers import audit
 
 FORMAT: Final = 1
 LONGEST_LINE: Final = 16 * 1024 * 1024

@@ -25,7 +25,8 @@ from corral.engine.commands.adopt import completed_create, todays_price
 from corral.engine.engine import Engine
 from corral.store.installation import installation_id
 from corral.store.session.database import Connection
-from corral.store.tables import audit, instances, operations, orphans, sealed_secrets
+from corral.store.tables import instances, operations, orphans, sealed_secrets
+from corral.store.tables.callers import audit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
