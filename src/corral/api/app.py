@@ -32,23 +32,9 @@ from corral.api.middleware.idempotency import IdempotencyMiddleware
 from corral.api.middleware.rate_limit import RequestLimit
 from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMiddleware
 from corral.api.openapi.document import CompletedJson, keep_steady, operation_id
-from corral.api.routes import (
-    actions,
-    audit,
-    caches,
-    catalog,
-    docs,
-    events,
-    health,
-    instances,
-    jobs,
-    keys,
-    metrics,
-    orphans,
-    settings,
-    webhooks,
-)
+from corral.api.routes import actions, audit, catalog, events, instances, keys, orphans, webhooks
 from corral.api.routes.machine import credentials, logs, utilization
+from corral.api.routes.service import caches, docs, health, jobs, metrics, settings
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain import errors
