@@ -9,6 +9,7 @@ from typing import NewType
 from corral.domain.container import ContainerSpec
 from corral.domain.errors import Failure
 from corral.domain.health.checks import HealthCheckSpec, HealthReport
+from corral.domain.leases.lease import LeaseState
 from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
@@ -175,6 +176,8 @@ class Instance:
     """The name of the key that created or adopted it, or `local`. None: recorded by an earlier release or a rebuild."""
     labels: Labels = ()
     """What users sort it by; changed by a command of their own, in every phase."""
+    lease: LeaseState | None = None
+    """How long it may run; None: as long as nothing else stops it."""
     phase_since: datetime
     deadline_at: datetime | None
     """Until when the present operation must have brought it up."""

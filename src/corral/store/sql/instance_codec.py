@@ -51,11 +51,11 @@ _GROUPS: Final[dict[str, type]] = {"create": CreateAttempt, "observation": Obser
 
 
 def _stored_fields(owner: type, prefix: str = "") -> Iterator[tuple[str, str, Any, Any]]:
-    """Of each field below *owner*, but its groups: the path to it, its stored name, its type and its default."""
+    """Of each field below *owner*, but its groups and its lease: its path, stored name, type and default."""
     hints = get_type_hints(owner)
     for field in fields(owner):
         path = prefix + field.name
-        if field.name not in {*_GROUPS, "waiting"}:
+        if field.name not in {*_GROUPS, "waiting", "lease"}:
             yield path, _STORED.get(path, path), hints[field.name], field.default
 
 
@@ -121,4 +121,5 @@ def instance_of(row: Any) -> Instance:
     why = record.waiting
     wait = why and CreateWait(code=why.code, message=why.message, tries=record.create_tries, retry_at=record.retry_at)
     object.__setattr__(found, "waiting", wait)
+    object.__setattr__(found, "lease", None)
     return found
