@@ -25,7 +25,7 @@ from pathlib import Path
 import aiohttp
 
 from corral_client import AsyncClient, CorralApiError, CorralError, Instance
-from corral_client.models import GONE
+from corral_client.models.instances import GONE
 
 KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
 """The environment of the service; anything else may be a setting of another service, or the key of a real account."""

@@ -22,7 +22,8 @@ from corral_client.errors import (
     WaitTimeout,
 )
 from corral_client.instances import AsyncInstanceHandle
-from corral_client.machine_models import (
+from corral_client.models.instances import Action, Created, Event, Instance, Operation, Plan, Progress, VolumeMount
+from corral_client.models.machines import (
     Credentials,
     GpuMetrics,
     ImagePull,
@@ -35,9 +36,8 @@ from corral_client.machine_models import (
     Volume,
     WebTerminal,
 )
-from corral_client.models import Action, Created, Event, Instance, Operation, Plan, Progress, VolumeMount
-from corral_client.record_models import AuditLine, Delivery, Identity, Orphan, OrphanReport, StuckInstance
-from corral_client.resource_models import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
+from corral_client.models.records import AuditLine, Delivery, Identity, Orphan, OrphanReport, StuckInstance
+from corral_client.models.resources import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.sync.client import Client
 from corral_client.sync.instances import InstanceHandle
 from corral_client.watching import Aim

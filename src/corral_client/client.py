@@ -8,10 +8,10 @@ from typing import Final, Self
 from corral_client.events import AsyncEvents
 from corral_client.instances import AsyncInstances
 from corral_client.login import target
-from corral_client.machine_models import Utilization, Volume, VolumeList
-from corral_client.record_models import Identity, OrphanReport
+from corral_client.models.machines import Utilization, Volume, VolumeList
+from corral_client.models.records import Identity, OrphanReport
+from corral_client.models.resources import Health
 from corral_client.records import AsyncAudit, AsyncDeliveries
-from corral_client.resource_models import Health
 from corral_client.resources import AsyncJobs, AsyncOperations, AsyncProducts, AsyncTemplates
 from corral_client.transport import Transport
 

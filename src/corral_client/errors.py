@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from corral_client.models import Instance
+from corral_client.models.instances import Instance
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding a response raises when it does not come from Corral."""

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from corral_client.errors import UNREADABLE, CorralApiError, ServerError
-from corral_client.models import Event, EventPage
+from corral_client.models.instances import Event, EventPage
 from corral_client.transport import Transport, delay
 
 PATIENCE_SECONDS: Final = 60.0

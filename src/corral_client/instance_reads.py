@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from corral_client.errors import Ambiguous, NotFound
 from corral_client.log_lines import lines_of
-from corral_client.machine_models import Credentials, ImagePull, Metrics
-from corral_client.models import GONE, Instance, InstancePage, Operation, OperationList
-from corral_client.orders import LogSource
+from corral_client.models.instances import GONE, Instance, InstancePage, Operation, OperationList
+from corral_client.models.machines import Credentials, ImagePull, Metrics
+from corral_client.models.orders import LogSource
 from corral_client.transport import SILENCE_SECONDS, Query, Transport
 
 FOLLOW_SECONDS: Final = 2000.0

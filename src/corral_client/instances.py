@@ -8,8 +8,8 @@ from typing import Unpack
 
 from corral_client.events import AsyncEvents
 from corral_client.instance_reads import AsyncInstanceReads, path_of
-from corral_client.models import Action, Created, Instance, Plan, Progress
-from corral_client.orders import Order, StartTerms, body_of, camel
+from corral_client.models.instances import Action, Created, Instance, Plan, Progress
+from corral_client.models.orders import Order, StartTerms, body_of, camel
 from corral_client.transport import Transport
 from corral_client.watching import Aim, watch
 

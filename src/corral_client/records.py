@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from urllib.parse import quote
 
-from corral_client.record_models import AuditLine, AuditPage, Delivery, DeliveryPage
+from corral_client.models.records import AuditLine, AuditPage, Delivery, DeliveryPage
 from corral_client.transport import Transport
 
 

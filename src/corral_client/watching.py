@@ -16,7 +16,7 @@ from typing import Final
 
 from corral_client.errors import CorralApiError, InstanceFailed, WaitTimeout
 from corral_client.events import PATIENCE_SECONDS, AsyncEvents
-from corral_client.models import GONE, Event, Instance, Progress
+from corral_client.models.instances import GONE, Event, Instance, Progress
 
 READ_SECONDS: Final = 5.0
 """Between reads when the stream is silent; it may be lost without an error."""

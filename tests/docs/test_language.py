@@ -30,7 +30,7 @@ ABANDONED: Final = frozenset({
 
 PUBLIC: Final = {
     "nobody": ("src/corral/store/server/cluster_location.py",),
-    "verdict": ("src/corral/cli/commands/doctor.py", "docs/how-to/real-account.md", "tests/e2e/test_doctor.py"),
+    "verdict": ("src/corral/cli/commands/service/doctor.py", "docs/how-to/real-account.md", "tests/e2e/test_doctor.py"),
 }
 """Abandoned words that are names outside this code: a Unix account, and a field of `corral doctor --json`."""
 

@@ -22,7 +22,7 @@ from support.processes.process import CORRAL, Running, clean_environment, quicke
 from support.processes.terminal import on_terminal
 
 from corral_client import AsyncClient
-from corral_client.orders import Order
+from corral_client.models.orders import Order
 
 PORT = 8000
 SSH = shutil.which("ssh") or ""

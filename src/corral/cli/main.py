@@ -11,24 +11,9 @@ from typing import Annotated
 import typer
 
 import corral_client
-from corral.cli.commands import (
-    change,
-    create,
-    doctor,
-    forward,
-    inspect,
-    instance,
-    keys,
-    labels,
-    listing,
-    login,
-    logs,
-    records,
-    recovery,
-    service,
-    ssh,
-    top,
-)
+from corral.cli.commands import change, create, inspect, instance, keys, labels, listing, login, records
+from corral.cli.commands.machine import forward, logs, ssh, top
+from corral.cli.commands.service import doctor, recovery, serve
 from corral.cli.completion import rejoin_words
 from corral.cli.environment import open_standard_streams
 from corral.cli.exit_codes import INTERRUPTED, MEANINGS, exit_code, explain
@@ -47,7 +32,7 @@ cli = typer.Typer(
 )
 for group in (
     *(create, listing, instance, change, labels, logs, top, ssh, forward),
-    *(inspect, records, login, service, doctor, recovery),
+    *(inspect, records, login, serve, doctor, recovery),
 ):
     cli.add_typer(group.commands)
 cli.add_typer(keys.commands, rich_help_panel="Access")
@@ -56,7 +41,7 @@ cli.add_typer(keys.commands, rich_help_panel="Access")
 @cli.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=service.print_version, help="Print the version.")
+        bool, typer.Option("--version", is_eager=True, callback=serve.print_version, help="Print the version.")
     ] = False,
 ) -> None:
     """Options of `corral` itself."""

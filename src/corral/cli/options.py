@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from corral_client import Client, CorralError
-from corral_client.models import GONE
+from corral_client.models.instances import GONE
 
 RETRIES = 2
 """A person waits for the command, so it fails early."""

@@ -17,7 +17,7 @@ from corral.cli.exit_codes import INTERRUPTED
 from corral.cli.output import clean, print_note, span, styled_text
 from corral.cli.pull_progress import PullReader, pull_line
 from corral_client import Aim, Client, ImagePull, Instance, Progress
-from corral_client.models import HealthCheck
+from corral_client.models.instances import HealthCheck
 
 
 class LiveLine:

@@ -9,10 +9,10 @@ from typing import Self
 
 from corral_client.client import MAX_RETRIES, TIMEOUT_SECONDS, AsyncClient
 from corral_client.events import PATIENCE_SECONDS, AsyncEvents
-from corral_client.machine_models import Utilization, Volume
-from corral_client.models import Event
-from corral_client.record_models import Identity, OrphanReport
-from corral_client.resource_models import Health
+from corral_client.models.instances import Event
+from corral_client.models.machines import Utilization, Volume
+from corral_client.models.records import Identity, OrphanReport
+from corral_client.models.resources import Health
 from corral_client.sync.instances import Instances
 from corral_client.sync.looping import LoopThread
 from corral_client.sync.records import Audit, Deliveries

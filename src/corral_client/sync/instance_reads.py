@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from corral_client.instance_reads import AsyncInstanceReads
-from corral_client.machine_models import Credentials, ImagePull, Metrics
-from corral_client.models import Instance, Operation
-from corral_client.orders import LogSource
+from corral_client.models.instances import Instance, Operation
+from corral_client.models.machines import Credentials, ImagePull, Metrics
+from corral_client.models.orders import LogSource
 from corral_client.sync.looping import LoopThread
 
 

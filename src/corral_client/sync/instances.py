@@ -7,8 +7,8 @@ from collections.abc import Coroutine, Generator, Mapping
 from typing import Any, Unpack
 
 from corral_client.instances import WAIT_SECONDS, AsyncInstanceHandle, AsyncInstances, OnProgress
-from corral_client.models import Action, Created, Instance, Plan, Progress
-from corral_client.orders import Order, StartTerms
+from corral_client.models.instances import Action, Created, Instance, Plan, Progress
+from corral_client.models.orders import Order, StartTerms
 from corral_client.sync.instance_reads import InstanceReads
 from corral_client.sync.looping import LoopThread
 from corral_client.watching import Aim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from corral_client.record_models import AuditLine, Delivery
+from corral_client.models.records import AuditLine, Delivery
 from corral_client.records import AsyncAudit, AsyncDeliveries
 from corral_client.sync.looping import LoopThread
 

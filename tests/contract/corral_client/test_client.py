@@ -36,7 +36,7 @@ from corral_client import (
     Unauthorised,
     WaitTimeout,
 )
-from corral_client.orders import Order
+from corral_client.models.orders import Order
 
 GPU = "RTX 4090 24GB"
 UBUNTU = "150020"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.container_options import environment, labels, mounts
-from corral.cli.env_files import LARGEST_FILE, assignments, read_env_file, secret_assignments
+from corral.cli.create_options.container import environment, labels, mounts
+from corral.cli.create_options.env_files import LARGEST_FILE, assignments, read_env_file, secret_assignments
 from corral.domain.errors import MalformedError
 
 VALUE = "s3cret-value"

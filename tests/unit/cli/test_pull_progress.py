@@ -5,29 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from support.sdk_models import an_instance
 
 from corral.base.clock import SystemClock
 from corral.cli.pull_progress import pull_line, size
 from corral.cli.waiting import LiveLine
-from corral_client import Aim, ImagePull, Instance, Progress
+from corral_client import Aim, ImagePull, Progress
 
 NOW = datetime(2030, 1, 10, tzinfo=UTC)
 
 
 def progress(status: str) -> Progress:
-    instance = Instance(
-        id="inst_1",
-        name="web",
-        status=status,
-        gpu_num=1,
-        rootfs_size=60,
-        region="CN-HK-01",
-        product_name="RTX 4090 24GB",
-        template_id="1",
-        billing_mode="spot",
-        created_at=NOW,
-    )
-    return Progress(instance=instance, reason="the provider boots it")
+    return Progress(instance=an_instance(status=status), reason="the provider boots it")
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 import stat
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from support.sdk_models import an_instance
 
 from corral.cli.remote.askpass import ASKED_FOR, is_askpass
 from corral.cli.remote.config import config_text, include_line, is_installed, remove
@@ -16,25 +16,9 @@ from corral.cli.remote.errors import RemoteError
 from corral.cli.remote.forward import Forward, check_free, read_forward
 from corral.cli.remote.login import checked, quoted, ssh_words
 from corral.cli.remote.places import Places
-from corral_client import Instance, SshLogin
+from corral_client import SshLogin
 
 CORRAL = "/opt/my tools/100%/corral"
-
-
-def an_instance(**changes: object) -> Instance:
-    fields: dict[str, object] = {
-        "id": "inst_1",
-        "name": "web",
-        "status": "ready",
-        "gpu_num": 1,
-        "rootfs_size": 60,
-        "region": "CN-HK-01",
-        "product_name": "RTX 4090 24GB",
-        "template_id": "1",
-        "billing_mode": "spot",
-        "created_at": datetime(2030, 1, 1, tzinfo=UTC),
-    }
-    return Instance(**{**fields, **changes})  # type: ignore[arg-type]  # the names are those of Instance
 
 
 def login(**changes: object) -> SshLogin:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.sdk_models import an_instance
 
 from corral.cli.selection import Filters, duration
 from corral.domain.errors import MalformedError
@@ -13,22 +14,9 @@ from corral_client import Instance
 NOW = datetime(2030, 1, 10, tzinfo=UTC)
 
 
-def an_instance(**changes: object) -> Instance:
-    fields: dict[str, object] = {
-        "id": "inst_1",
-        "name": "web",
-        "status": "ready",
-        "gpu_num": 1,
-        "rootfs_size": 60,
-        "region": "CN-HK-01",
-        "product_name": "RTX 4090 24GB",
-        "template_id": "1",
-        "billing_mode": "spot",
-        "created_at": NOW - timedelta(days=3),
-        "created_by": "olga",
-        "labels": {"team": "vision", "env": ""},
-    }
-    return Instance(**{**fields, **changes})  # type: ignore[arg-type]  # the names are those of Instance
+def olgas(**changes: object) -> Instance:
+    fields = {"created_at": NOW - timedelta(days=3), "created_by": "olga", "labels": {"team": "vision", "env": ""}}
+    return an_instance(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(
@@ -59,19 +47,19 @@ def an_instance(**changes: object) -> Instance:
 )
 def test_an_instance_must_be_as_every_filter_says(filters: Filters, accepted: bool) -> None:  # noqa: FBT001
     """Also one that is exactly as old as asked is not older."""
-    assert filters.accept(an_instance(), NOW) is accepted
+    assert filters.accept(olgas(), NOW) is accepted
 
 
 def test_what_is_gone_is_chosen_only_when_asked_for() -> None:
     """By its status, or with all the others."""
-    gone = an_instance(status="terminated")
+    gone = olgas(status="terminated")
 
     assert not Filters().accept(gone, NOW)
     assert Filters(gone=True).accept(gone, NOW)
     assert Filters(status=["terminated"]).accept(gone, NOW)
     assert not Filters(status=["active"], gone=True).accept(gone, NOW)
-    assert Filters(status=["active"]).accept(an_instance(), NOW)
-    assert Filters(status=["stopped"]).accept(an_instance(status="exited"), NOW)
+    assert Filters(status=["active"]).accept(olgas(), NOW)
+    assert Filters(status=["stopped"]).accept(olgas(status="exited"), NOW)
 
 
 @pytest.mark.parametrize("text", ["", "2", "d", "2y", "-2d", "2 d", "٢d", "2d;"])
@@ -90,4 +78,4 @@ def test_durations_add_up() -> None:
 def test_a_label_without_a_key_is_refused(text: str) -> None:
     """Never taken for any label: it decides what is deleted."""
     with pytest.raises(MalformedError, match="--label: give a key"):
-        Filters(label=[text]).accept(an_instance(), NOW)
+        Filters(label=[text]).accept(olgas(), NOW)

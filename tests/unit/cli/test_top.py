@@ -6,28 +6,16 @@ import io
 from datetime import UTC, datetime
 
 from rich.console import Console
+from support.sdk_models import an_instance
 
-from corral.cli.commands.top import BusyMachine, UseTable
-from corral_client import Instance, MachineUse
+from corral.cli.commands.machine.top import BusyMachine, UseTable
+from corral_client import MachineUse
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def machine(name: str, **use: object) -> BusyMachine:
-    instance = Instance(
-        id=f"inst_{name}",
-        name=name,
-        status="ready",
-        gpu_num=1,
-        rootfs_size=60,
-        region="CN-HK-01",
-        product_name="RTX 4090 24GB",
-        template_id="1",
-        billing_mode="spot",
-        created_at=NOW,
-        billed=True,
-        price=0.18,
-    )
+    instance = an_instance(id=f"inst_{name}", name=name, billed=True, price=0.18)
     values = {"id": instance.id, "name": name, **use}
     return BusyMachine(instance=instance, use=MachineUse(**values))  # type: ignore[arg-type]  # names of MachineUse
 

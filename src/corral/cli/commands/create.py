@@ -10,7 +10,7 @@ import typer
 
 from corral.cli.commands.instance import show_instance
 from corral.cli.commands.listing import print_instances
-from corral.cli.container_options import (
+from corral.cli.create_options.container import (
     Command,
     Entrypoint,
     Env,
@@ -33,8 +33,8 @@ from corral.cli.output import price, print_json, print_line, print_note, print_t
 from corral.cli.waiting import wait as wait_live
 from corral.domain.errors import MalformedError
 from corral_client import Aim, Client, ConnectionFailed, CorralError, Created, Instance, InstanceHandle, Plan
-from corral_client.models import GONE
-from corral_client.orders import Order
+from corral_client.models.instances import GONE
+from corral_client.models.orders import Order
 
 commands = typer.Typer()
 

@@ -16,7 +16,7 @@ from corral.cli.options import Json, Named, Url, connect, offered_names
 from corral.cli.output import clock_time, expected, price, print_found, print_json, print_line
 from corral.cli.table import Layout, print_fitted
 from corral_client import Client, Event, Instance, Job, Operation, Processing, Product
-from corral_client.models import GONE
+from corral_client.models.instances import GONE
 
 commands = typer.Typer()
 

@@ -11,7 +11,7 @@ from corral.cli.options import Json, Named, Timeout, Url, connect
 from corral.cli.output import clock_time, price, print_json, print_line
 from corral.cli.waiting import wait as wait_live
 from corral_client import Aim, Instance
-from corral_client.models import GONE
+from corral_client.models.instances import GONE
 
 commands = typer.Typer()
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.container_options import labels
+from corral.cli.create_options.container import labels
 from corral.cli.options import Json, Named, Url, connect
 from corral.cli.output import print_json, print_line
 

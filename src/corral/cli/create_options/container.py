@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.env_files import STDIN, assignments, read_env_file, secret_assignments
+from corral.cli.create_options.env_files import STDIN, assignments, read_env_file, secret_assignments
 from corral.cli.options import offered_labels, offered_volumes
 from corral.domain.errors import MalformedError
-from corral_client.orders import VolumeOrder
+from corral_client.models.orders import VolumeOrder
 
 _WHAT = "What runs on it"
 

@@ -1,4 +1,4 @@
-"""Responses of the service, typed. Fields of a newer service are ignored; new values of a choice pass as text."""
+"""Responses about instances, typed: what they are, receipts, plans, operations and events."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import typer
 from corral.cli.options import Named, Url, connect
 from corral.cli.output import clean, print_note
 from corral_client import Client, Conflict, Instance
-from corral_client.models import GONE
-from corral_client.orders import LogSource
+from corral_client.models.instances import GONE
+from corral_client.models.orders import LogSource
 
 commands = typer.Typer()
 

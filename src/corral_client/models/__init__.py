@@ -1,0 +1,8 @@
+"""
+What is sent to the service and what it returns, typed; `corral_client` exports what programs name.
+
+Used by every module of the SDK. Imports nothing but msgspec.
+Rule: fields of a newer service are ignored, and new values of a choice pass as text.
+Start with `instances.py` (instances, operations, plans, events). `orders.py` has the arguments of calls, `machines.py`
+logins, use and volumes, `resources.py` products, templates, jobs and health, `records.py` audit log and deliveries.
+"""
