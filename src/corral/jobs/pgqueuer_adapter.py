@@ -7,8 +7,6 @@ nothing in the environment can move the queue.
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Final, cast
@@ -17,24 +15,23 @@ from uuid import UUID
 import asyncpg
 from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder
 from pgqueuer.core.buffers import HeartbeatBuffer, JobStatusLogBuffer
-from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
+from pgqueuer.db import AsyncpgDriver
 from pgqueuer.domain.settings import DBSettings, Durability
-from pgqueuer.domain.types import Channel, QueueEntrypoint, QueueManagerId
+from pgqueuer.domain.types import QueueEntrypoint, QueueManagerId
 from pgqueuer.errors import RetryRequested
 from pgqueuer.models import Job, TracebackRecord
-from pgqueuer.ports.driver import Driver, NotifyCallback
+from pgqueuer.ports.driver import Driver
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.qm import QueueManager
 from pgqueuer.queries import Queries
 
 from corral.base.log import log
+from corral.jobs.driver import CHANNEL, QUEUE, WAKE, ListenFirstDriver
 from corral.jobs.pause import Pause
 from corral.jobs.registry import Priority
-from corral.store.session.database import UNREACHABLE, Connection, Pool
+from corral.store.session.database import UNREACHABLE, Connection
 
-QUEUE: Final = "corral_pgqueuer"
 LOG: Final = "corral_pgqueuer_log"
-CHANNEL: Final = Channel("corral_ch_pgqueuer")
 
 _SETTINGS: Final = DBSettings(
     prefix="corral_",
@@ -65,17 +62,6 @@ WITH postponed AS (
 INSERT INTO {LOG} (job_id, status, entrypoint, priority) SELECT id, 'queued', entrypoint, priority FROM postponed
 """  # noqa: S608  # constants of this file
 
-WAKE: Final = json.dumps(
-    {
-        "channel": CHANNEL,
-        "sent_at": "1970-01-01T00:00:00Z",
-        "type": "table_changed_event",
-        "operation": "update",
-        "table": QUEUE,
-    }
-)
-"""The payload of PgQueuer's own trigger when the queue changed; no reader uses the time."""
-
 _RELEASE: Final = f"""
 WITH released AS (
     UPDATE {QUEUE}
@@ -89,78 +75,26 @@ SELECT jobs, CASE WHEN jobs > 0 THEN pg_notify('{CHANNEL}', $2) END FROM counted
 """  # noqa: S608  # constants
 
 
+# By the index on type and time, one entry a type: a queue of thousands costs no more than an empty one.
+_DUE_IN: Final = f"""
+SELECT min(job.execute_after) - now() AS due_in
+FROM unnest($1::text[]) AS type, LATERAL (
+    SELECT execute_after FROM {QUEUE} WHERE entrypoint = type AND status = 'queued' ORDER BY execute_after LIMIT 1
+) AS job
+"""  # noqa: S608  # a constant
+
+
 class RequeueRequested(RetryRequested):
     """Asks for another run that does not count as a failed one."""
-
-
-class ListenFirstDriver(AsyncpgPoolDriver):
-    """
-    A driver that sends no notification before it listens, and its statements over the connection that listens.
-
-    PgQueuer checks its listener by a notification to itself, and may send the first one before it listens; that one is
-    lost, and ten seconds later the listener counts as dead.
-
-    asyncpg reads the types of PgQueuer's tables again on every connection that uses them, which takes the server 10 ms
-    each: by the pool, every connection of it would.
-    """
-
-    def __init__(self, pool: Pool) -> None:
-        super().__init__(pool)
-        self._listens = asyncio.Event()
-        self._callback: NotifyCallback | None = None
-        self._timers: set[asyncio.TimerHandle] = set()
-        self._one_at_a_time = asyncio.Lock()
-
-    async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
-        """Return rows; over the pool before and after it listens, and when that connection is lost."""
-        connection = self._listener_connection
-        if connection is None or connection.is_closed():
-            return await super().fetch(query, *args)
-        async with self._one_at_a_time:
-            return [dict(row) for row in await connection.fetch(query, *args)]
-
-    async def add_listener(self, channel: str, callback: NotifyCallback) -> None:
-        """Listen, and from then on notify."""
-        await super().add_listener(channel, callback)
-        self._callback = callback
-        self._listens.set()
-
-    def wake_after(self, delay: timedelta) -> None:
-        """
-        Have the worker of this process look for jobs once *delay* has passed.
-
-        PgQueuer computes how long it sleeps before it sleeps. A job that is put back after that, for less than the
-        poll interval, would wait for the next poll: no notification announces that a job became due.
-        """
-        seconds = max(delay.total_seconds(), 0.0)
-        timer: asyncio.TimerHandle = asyncio.get_running_loop().call_later(seconds, lambda: self._wake(timer))
-        self._timers.add(timer)
-
-    def _wake(self, timer: asyncio.TimerHandle) -> None:
-        self._timers.discard(timer)
-        if self._callback is not None:
-            self._callback(WAKE)
-
-    async def __aexit__(self, *error: object) -> None:
-        """Release the listener, and wake no more."""
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
-        await super().__aexit__(*error)
-
-    async def notify(self, channel: str, payload: str) -> None:
-        """Notify once we listen."""
-        await self._listens.wait()
-        await super().notify(channel, payload)
 
 
 class CorralQueries(Queries):
     """
     PgQueuer's statements, with requeues that count no attempt, retries on time, and retries while the database is away.
 
-    *urgent* names job types of which a worker may take *spare* more than its limit allows: jobs that hang or wait for
-    the rate limit then do not keep it from taking a stop or a delete. While *pause* is on the queue looks empty.
-    *most* returns how many jobs the worker may have taken, in place of PgQueuer's fixed number.
+    *most* returns how many jobs the worker may have taken, in place of PgQueuer's fixed number. *urgent* names types of
+    which it may take *spare* more: jobs that hang or wait for the rate limit then do not keep it from taking a stop or
+    a delete. While *pause* is on the queue looks empty.
     """
 
     def __init__(
@@ -183,6 +117,11 @@ class CorralQueries(Queries):
             qbs=QuerySchedulerBuilder(_SETTINGS),
         )
 
+    def takeable(self, types: Collection[QueueEntrypoint], taken: int) -> set[QueueEntrypoint]:
+        """Those of *types* of which a worker that has *taken* so many jobs may take more."""
+        is_full = self._most is not None and taken >= self._most()
+        return {name for name in types if not is_full or name in self._urgent}
+
     async def dequeue(
         self,
         batch_size: int,
@@ -191,32 +130,23 @@ class CorralQueries(Queries):
         global_concurrency_limit: int | None,
         heartbeat_timeout: timedelta,
     ) -> list[Job]:
-        """Take jobs; when the limit allows none, urgent ones within the spare places."""
-        if self._pause.is_on:
+        """Take jobs up to the limit; of urgent types alone, within the spare places."""
+        if self._pause.is_on or not entrypoints:
             return []
         if self._most is not None:
             batch_size = global_concurrency_limit = self._most()
-        taken = await super().dequeue(
+            if self._urgent.issuperset(entrypoints):
+                batch_size, global_concurrency_limit = self._spare, global_concurrency_limit + self._spare
+        return await super().dequeue(
             batch_size, entrypoints, queue_manager_id, global_concurrency_limit, heartbeat_timeout
         )
-        urgent = {name: limits for name, limits in entrypoints.items() if name in self._urgent}
-        if taken or not urgent or global_concurrency_limit is None:
-            return taken
-        return await super().dequeue(
-            self._spare, urgent, queue_manager_id, global_concurrency_limit + self._spare, heartbeat_timeout
-        )
 
-    async def queued_work(self, entrypoints: list[QueueEntrypoint]) -> int:
-        """How many jobs wait; a paused worker need not look for them again soon."""
-        return 0 if self._pause.is_on else await super().queued_work(entrypoints)
-
-    async def eligible_queued_work(self, entrypoints: list[QueueEntrypoint]) -> int:
-        """How many jobs could run."""
-        return 0 if self._pause.is_on else await super().eligible_queued_work(entrypoints)
-
-    async def next_deferred_eta(self, entrypoints: list[QueueEntrypoint]) -> timedelta | None:
-        """How long until the next job could run."""
-        return None if self._pause.is_on else await super().next_deferred_eta(entrypoints)
+    async def due_in(self, types: Collection[QueueEntrypoint]) -> timedelta | None:
+        """How long until the next job of *types* may run, negative if one waits; None without any, or while paused."""
+        if self._pause.is_on:
+            return None
+        ((due_in,),) = [row.values() for row in await self.driver.fetch(_DUE_IN, list(types))]
+        return cast("timedelta | None", due_in)
 
     async def retry_job(self, job: Job, delay: timedelta, traceback_record: TracebackRecord | None) -> None:
         """
@@ -242,7 +172,24 @@ class CorralQueries(Queries):
 
 
 class CorralQueueManager(QueueManager):
-    """PgQueuer's loop, in which the worker confirms its jobs together (`confirm_jobs`), not two tasks for each job."""
+    """
+    PgQueuer's loop, with fewer statements.
+
+    The worker confirms its jobs together (`confirm_jobs`), not by two tasks for each job. A look that finds no job
+    takes two statements instead of five: a burst of notifications causes many such looks.
+    """
+
+    def __init__(self, queries: CorralQueries) -> None:
+        super().__init__(queries, CHANNEL)
+        self._corral_queries = queries
+
+    def entrypoints_below_capacity_limits(self) -> set[QueueEntrypoint]:
+        """The types of which this worker may take more jobs."""
+        return self._corral_queries.takeable(self.entrypoint_registry, len(self.job_context))
+
+    async def _effective_dequeue_timeout(self, dequeue_timeout: timedelta) -> timedelta:
+        due_in = await self._corral_queries.due_in(self.entrypoint_registry)
+        return dequeue_timeout if due_in is None else min(max(due_in, self.min_dequeue_poll_interval), dequeue_timeout)
 
     async def _dispatch(
         self, job: Job, jbuff: JobStatusLogBuffer, hbuff: HeartbeatBuffer, heartbeat_timeout: timedelta

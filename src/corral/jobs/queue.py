@@ -18,8 +18,9 @@ import msgspec
 from corral.base.log import correlation_id
 from corral.domain.audit import AuditEntry
 from corral.jobs import pause, statements
+from corral.jobs.driver import QUEUE
 from corral.jobs.pause import PauseState
-from corral.jobs.pgqueuer_adapter import LOG, QUEUE
+from corral.jobs.pgqueuer_adapter import LOG
 from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority, Registry
 from corral.store.session.database import SWEEP_SECONDS, Database
 from corral.store.sql.bulk_insert import BulkInsert

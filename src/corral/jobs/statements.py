@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from corral.jobs.pgqueuer_adapter import LOG, QUEUE
+from corral.jobs.driver import QUEUE
+from corral.jobs.pgqueuer_adapter import LOG
 from corral.jobs.registry import Priority
 
 

@@ -23,9 +23,10 @@ from corral.base.metrics import Metrics
 from corral.base.supervision import BackgroundTask, supervise
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.timing import delay
+from corral.jobs.driver import ListenFirstDriver
 from corral.jobs.execution import URGENT_PLACES, AdaptiveSemaphore, Executor, RunningJobs
 from corral.jobs.pause import Pause
-from corral.jobs.pgqueuer_adapter import CHANNEL, CorralQueries, CorralQueueManager, ListenFirstDriver, release
+from corral.jobs.pgqueuer_adapter import CorralQueries, CorralQueueManager, release
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobPool, JobType, Priority, Registry
 from corral.store.session.database import UNREACHABLE, Database
@@ -139,7 +140,7 @@ class Worker:
             most=self._most_taken,
         )
         self._queries = queries
-        manager = CorralQueueManager(queries, CHANNEL)
+        manager = CorralQueueManager(queries)
         manager.queue_manager_id = QueueManagerId(self.process_id)
         for job_type in self.registry:
             executor = Executor(job_type, self._running, metrics=self.metrics, clock=self.clock)

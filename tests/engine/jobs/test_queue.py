@@ -14,7 +14,7 @@ from support.engines.audit_lines import LINE
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
 from corral.domain.errors import CloudTransientError
-from corral.jobs.pgqueuer_adapter import ListenFirstDriver
+from corral.jobs.driver import CHANNEL, QUEUE, WAKE, ListenFirstDriver
 from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import Handler, JobRun, JobType, Priority, Registry, RequeueError
 from corral.jobs.worker import Worker
@@ -419,3 +419,28 @@ async def test_the_queue_notifies_itself_only_once_it_listens(database: Database
         await until(lambda: heard == ["are you there?"])
 
     assert heard == ["are you there?"]
+
+
+async def test_a_look_that_finds_no_job_takes_two_statements(env: CommandEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every notification causes a look, and in a burst most of them find nothing."""
+    runs: list[JobRun] = []
+    env.handles("probe", recorder(runs))
+    env.handles("delete", recorder(runs), priority=Priority.URGENT)
+    sent, fetch = list[str](), ListenFirstDriver.fetch
+
+    async def counted(driver: ListenFirstDriver, query: str, *args: object) -> list[dict[str, object]]:
+        found = await fetch(driver, query, *args)
+        if QUEUE in query:
+            sent.append("take" if "UPDATE" in query else "wait")
+        return found
+
+    monkeypatch.setattr(ListenFirstDriver, "fetch", counted)
+    async with env.worker(dequeue_timeout=timedelta(hours=1)):
+        await until(lambda: sent == ["take", "wait"], what="the first look, which finds nothing")
+        async with env.database.connection() as connection:
+            await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, WAKE)
+        await until(lambda: len(sent) == 4, what="the look after a notification")
+        await env.enqueue("probe", n=1)
+        await until(lambda: bool(runs))
+
+    assert sent[:7] == ["take", "wait"] * 2 + ["take", "take", "wait"]

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from corral.jobs.pgqueuer_adapter import QUEUE
+from corral.jobs.driver import QUEUE
 from corral.store.session.database import Connection, Database, Pool
 from support.histories.script import Killed, Script
 
