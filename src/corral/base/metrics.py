@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal
+from functools import cache
+from typing import Final, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -13,6 +14,8 @@ from corral.domain.events import EventType
 from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.lifecycle.tables import TRANSITIONS
 from corral.domain.operation import OperationKind
+
+_Metric = TypeVar("_Metric", Counter, Gauge, Histogram)
 
 READY_BUCKETS: Final = (5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 600.0, 1200.0)
 LAG_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -76,7 +79,6 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.families: list[MetricFamily] = []
-        self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._count_service()
         self._count_life()
         self._count_provider()
@@ -160,24 +162,29 @@ class Metrics:
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         self.families.append(MetricFamily(name, "counter", meaning, labels))
-        return Counter(name, meaning, labels, registry=self.registry)
+        return _keeping_children(Counter(name, meaning, labels, registry=self.registry))
 
     def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
         self.families.append(MetricFamily(name, "gauge", meaning, labels))
-        return Gauge(name, meaning, labels, registry=self.registry)
+        return _keeping_children(Gauge(name, meaning, labels, registry=self.registry))
 
     def _histogram(
         self, name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = Histogram.DEFAULT_BUCKETS
     ) -> Histogram:
         self.families.append(MetricFamily(name, "histogram", meaning, labels))
-        return Histogram(name, meaning, labels, registry=self.registry, buckets=buckets)
+        return _keeping_children(Histogram(name, meaning, labels, registry=self.registry, buckets=buckets))
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request; the counters are kept, because a lookup by label costs more."""
-        key = (method, route, status)
-        counters = self._request_counters.get(key)
-        if counters is None:
-            counters = self.requests.labels(method, route, str(status)), self.request_seconds.labels(route)
-            self._request_counters[key] = counters
-        counters[0].inc()
-        counters[1].observe(seconds)
+        """Count one answered request."""
+        self.requests.labels(method, route, status).inc()
+        self.request_seconds.labels(route).observe(seconds)
+
+
+def _keeping_children(metric: _Metric) -> _Metric:
+    """
+    *metric*, of which `labels` looks each child up once.
+
+    The library's lookup takes a lock and makes texts of the values, twenty times for each instance that is created.
+    """
+    metric.labels = cache(metric.labels)  # type: ignore[method-assign]
+    return metric

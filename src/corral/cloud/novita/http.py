@@ -22,7 +22,7 @@ from pydantic import SecretStr
 
 from corral import __version__
 from corral.base.clock import Clock
-from corral.base.log import log
+from corral.base.log import is_debugging, log
 from corral.cloud.exchange import Answer, Call, FaultError
 from corral.cloud.novita import faults, wire
 from corral.cloud.throttle import MOST_IN_FLIGHT, URGENT_IN_FLIGHT
@@ -79,8 +79,9 @@ class HttpExchange:
             status, because = fault.status, fault.because
             raise
         finally:
-            seconds = round(self._clock.monotonic() - began, 4)
-            log.debug("cloud.called", endpoint=call.endpoint, status=status, because=because, seconds=seconds)
+            if is_debugging():
+                seconds = round(self._clock.monotonic() - began, 4)
+                log.debug("cloud.called", endpoint=call.endpoint, status=status, because=because, seconds=seconds)
 
     async def _send(self, call: Call) -> tuple[int, bytes]:
         """The status and content of a success."""

@@ -44,6 +44,9 @@ Every status with a known meaning, in lower case.
 still be billed, so it counts as stopping.
 """
 
+_KINDS: Final[Mapping[str, PortKind]] = {kind.value: kind for kind in PortKind}
+"""How a port is reached, by the provider's word; TCP for any other."""
+
 MICRO_USD_PER_PRICE_UNIT: Final = 10
 """The provider counts in 1/100000 USD."""
 
@@ -170,18 +173,14 @@ def _price(units: values.Scalar) -> int | None:
 
 def _endpoints(seen: wire.Instance) -> tuple[Endpoint, ...]:
     return tuple(
-        Endpoint(port=port, kind=_kind(values.text(mapping.type)), address=_label(mapping.endpoint) or None)
+        Endpoint(
+            port=port,
+            kind=_KINDS.get(values.text(mapping.type).lower(), PortKind.TCP),
+            address=_label(mapping.endpoint) or None,
+        )
         for mapping in values.many(seen.port_mappings, wire.PortMapping)[:MOST_PARTS]
         if (port := values.whole(mapping.port)) is not None
     )
-
-
-def _kind(word: str) -> PortKind:
-    """How a port is reached; TCP for an unknown word."""
-    try:
-        return PortKind(word.lower())
-    except ValueError:
-        return PortKind.TCP
 
 
 def _connection(seen: wire.Instance) -> Connection:
