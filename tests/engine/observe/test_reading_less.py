@@ -198,3 +198,23 @@ async def test_a_create_in_doubt_is_left_alone_once_it_is_settled(engine: Steppe
 
     assert settled.create.listings_without == engine.observer.policy.settle_listings
     assert calls(engine, "create") == 3
+
+
+async def test_quick_listings_that_are_never_complete_show_all_but_that_a_machine_is_gone(
+    engine: SteppedEngine,
+) -> None:
+    """A machine that boots is on the pages; one that was deleted is looked up by its id."""
+    deleted, *_ = await fleet(engine, 2)
+    engine.sim.set(boot_seconds=30)
+    engine.observer.cloud = Changing(engine.observer.cloud)
+    booting = await engine.request_create()
+    before = calls(engine, "get")
+    async with observing(engine):
+        await after(engine, 20)
+        assert (await engine.phase(booting), calls(engine, "get") - before) == (Phase.STARTING, 0)
+        await after(engine, 20, ready=booting)
+        assert calls(engine, "get") - before == 1, "for its endpoints"
+        await engine.request_delete(deleted)
+        await after(engine, 90, tick=1)
+
+    assert await engine.phase(deleted) is Phase.TERMINATED

@@ -10,6 +10,7 @@ so neither starves the other. A failed lookup changes nothing.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -19,8 +20,9 @@ from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.observation.direct_lookup import AWAITED, due_for_lookup
+from corral.domain.observation.direct_lookup import due_for_lookup
 from corral.domain.observation.sighting import Sighting
 from corral.engine.observe.observations import Observations
 from corral.engine.observe.recent_lookups import RecentLookups
@@ -44,10 +46,10 @@ class DirectLookups:
     recent_lookups: RecentLookups
     _looked_up_at: dict[InstanceId, datetime] = field(default_factory=dict[InstanceId, datetime], init=False)
 
-    async def run(self, *, pages: int) -> None:
-        """Look up the few that have been due for longest; a listing has *pages* pages."""
+    async def run(self, phases: Collection[Phase], *, pages: int) -> None:
+        """Look up the few in *phases* that have been due for longest; a listing has *pages* pages."""
         async with self.database.connection() as connection:
-            moving = await instances.moving(connection, sorted(AWAITED))
+            moving = await instances.moving(connection, sorted(phases))
         self._looked_up_at = {each.id: self._looked_up_at[each.id] for each in moving if each.id in self._looked_up_at}
         due = due_for_lookup(moving, self._looked_up_at, self.clock.now(), self.policy)
         # If more instances change than a listing has pages, the listing shows more for each call.

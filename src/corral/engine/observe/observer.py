@@ -18,6 +18,7 @@ from corral.base.log import log
 from corral.base.metrics import ListingEnd, Metrics
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError, StoreUnavailableError
+from corral.domain.lifecycle.phases import ENDING
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.direct_lookup import AWAITED
 from corral.domain.observation.matching import Match
@@ -214,17 +215,21 @@ class Observer:
             self._due = soon
 
     def _is_lookup_due(self) -> bool:
-        """Whether listings take too long, are too far apart or are not trusted, so that lookups are made as well."""
-        now = self.clock.monotonic()
-        lasting = 0.0 if self._listing_began is None else now - self._listing_began
-        is_long = max(lasting, self._affordable_interval(self._pages)) >= self.policy.slow_listing.total_seconds()
-        return (is_long or not self._trusted) and now >= self._lookup_due
+        """Whether listings are slow or not trusted, so that lookups are made as well."""
+        return (self._is_slow() or not self._trusted) and self.clock.monotonic() >= self._lookup_due
+
+    def _is_slow(self) -> bool:
+        """Whether listings take too long or are too far apart to wait for the next."""
+        lasting = 0.0 if self._listing_began is None else self.clock.monotonic() - self._listing_began
+        return max(lasting, self._affordable_interval(self._pages)) >= self.policy.slow_listing.total_seconds()
 
     async def look_up_changing(self) -> None:
         """Look up a few changing instances by their ids, and creates in doubt by their names."""
         self._lookup_due = self.clock.monotonic() + self.policy.poll.total_seconds()
         if not self._newest_page.suffices:
-            await self._direct_lookups.run(pages=self._pages)
+            # Quick listings that are not complete show every change soon, except that a machine is gone.
+            phases = AWAITED if self._complete or self._is_slow() else AWAITED & ENDING
+            await self._direct_lookups.run(phases, pages=self._pages)
         if not self._complete:
             lasting = 0.0 if self._listing_began is None else self.clock.monotonic() - self._listing_began
             await self._unseen_lookups.run(cycle_seconds=max(self._cycle_seconds, lasting))
