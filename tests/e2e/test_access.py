@@ -77,6 +77,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "POST /api/instances/start",
         "POST /api/instances/stop",
         "POST /api/instances/delete",
+        "POST /api/instances/sync",
         "POST /api/webhooks/deliveries/{delivery_id}/redeliver",
     ),
     "admin": (
@@ -85,6 +86,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "POST /api/keys",
         "DELETE /api/keys/{key_id}",
         "GET /api/settings",
+        "POST /api/instances/stop-all",
         "POST /api/jobs/cleanup",
         "POST /api/jobs/pause",
         "POST /api/jobs/resume",

@@ -17,6 +17,7 @@ from corral.engine.commands.adopt import AdoptInstance, ProviderNameLookup
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance
 from corral.engine.commands.relabel import RelabelInstance
+from corral.engine.commands.stop_all import StopAllInstances
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
@@ -80,6 +81,7 @@ class Engine:
     """`run` it in a process that serves HTTP."""
     create: CreateInstance
     change: ChangeInstance
+    stop_all: StopAllInstances
     adopt: AdoptInstance
     relabel: RelabelInstance
     gate: CreateGate
@@ -141,6 +143,18 @@ def build_engine(runtime: Runtime) -> Engine:
     )
     adoption = Adoption(health=runtime.create_defaults.health)
     name_lookup = ProviderNameLookup(cloud=cloud, adopting=adopt, adoption=adoption)
+    change = ChangeInstance(
+        database=database,
+        queue=queue,
+        event_publisher=event_publisher,
+        caches=cache_registry,
+        estimates=describer.estimates,
+        clock=clock,
+        new_id=runtime.new_id,
+        start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
+        view=describer.view,
+        name_lookup=name_lookup if settings.instances.startup_name_lookup else None,
+    )
     calls_a_minute = settings.provider.rate_limit_per_minute
     gate, recent_lookups = CreateGate(clock, policy, place=runtime.place), RecentLookups(clock)
     recorder = Recorder(event_publisher=event_publisher, grouped=GroupedWrites(database=database))
@@ -197,18 +211,8 @@ def build_engine(runtime: Runtime) -> Engine:
             new_id=runtime.new_id,
             secret_key=runtime.secret_key,
         ),
-        change=ChangeInstance(
-            database=database,
-            queue=queue,
-            event_publisher=event_publisher,
-            caches=cache_registry,
-            estimates=describer.estimates,
-            clock=clock,
-            new_id=runtime.new_id,
-            start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
-            view=describer.view,
-            name_lookup=name_lookup if settings.instances.startup_name_lookup else None,
-        ),
+        change=change,
+        stop_all=StopAllInstances(database=database, change=change),
         adopt=adopt,
         relabel=RelabelInstance(database=database, event_publisher=event_publisher, caches=cache_registry, clock=clock),
         gate=gate,

@@ -78,6 +78,7 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances/stop"): {400: ("INSTANCE_NOT_STOPPABLE",), **NAMED},
     ("post", "/api/instances/delete"): NAMED,
     ("post", "/api/instances/{instance_id}/adopt"): {**PROVIDER, 404: ("INSTANCE_NOT_FOUND",)},
+    ("post", "/api/instances/sync"): PROVIDER,
     ("get", "/api/instances/{instance_id}/credentials"): {409: ("NO_CREDENTIALS_YET",)},
     ("get", "/api/instances/{instance_id}/logs"): LOGS,
     ("get", "/api/instances/{instance_id}/image-pull"): LOGS,

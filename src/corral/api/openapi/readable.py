@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from corral.api.openapi.fields import TIME
+from corral.api.openapi.examples import TIME
 
 LARGEST_EXACT: Final = 2**53
 """A larger limit says "any": a client that reads numbers as floats would not get it right, and it is hard to read."""

@@ -115,6 +115,12 @@ class MergedListing:
         since_began = (self._clock.now() - began).total_seconds()
         self._keep(_AccountRead(listing=listing, began=began, began_at=self._clock.monotonic() - since_began))
 
+    async def sync(self) -> tuple[Listing, datetime]:
+        """Read the provider's list now and record what it shows; returns it and when it began. Raises CloudError."""
+        listed = await self._read()
+        await self._sightings.record(listed.listing, began=listed.began)
+        return listed.listing, listed.began
+
     async def read(self, options: ListingOptions) -> ListingResult:
         """The merged listing; raises no CloudError."""
         kept = await self._answers.get(options.key, partial(self._make, options), since=lambda made: made.kept_since)
