@@ -5,6 +5,7 @@ import { $, el, setText } from "../shared/dom.js";
 import { isMoving, money, plural, span, tone, words } from "../shared/format.js";
 import { showPull } from "../shared/pull.js";
 import { pageOf } from "../shared/root.js";
+import { ticking } from "../shared/time.js";
 import { whyOf } from "./row.js";
 import { trackOf } from "./track.js";
 
@@ -15,7 +16,6 @@ const cards = new Map(); // instance id -> its card
 let reading = false;
 
 export function begin() {
-  setInterval(() => !document.hidden && cards.forEach(showDue), 1000);
   setInterval(() => !document.hidden && cards.forEach((card) => isInView(card.element) && showPull(card.pull, card.data)), PULL_MS);
 }
 
@@ -61,12 +61,12 @@ function showCard(card, data) {
   setText(card.facts, [`${data.gpuNum} × ${data.productName}`, data.region, ...(data.billed ? [`${money(data.price)}/h`] : [])].join(" · "));
   setText(card.why, whyOf(data));
   card.why.hidden = !card.why.textContent;
-  showDue(card);
+  ticking(card.due, (now) => dueText(data, now));
 }
 
-function showDue(card) {
-  const due = card.data.estimatedReadyTime ? Date.parse(card.data.estimatedReadyTime) - Date.now() : 0;
-  setText(card.due, due > 0 ? `ready in about ${span(Math.max(due, 10000))}` : "");
+function dueText({ estimatedReadyTime }, now) {
+  const due = estimatedReadyTime ? Date.parse(estimatedReadyTime) - now : 0;
+  return due > 0 ? `ready in about ${span(Math.max(due, 10000))}` : "";
 }
 
 // The steps are not in the list: they are read for the cards alone, again after every change.

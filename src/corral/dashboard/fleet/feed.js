@@ -2,8 +2,10 @@
 
 import { request } from "../shared/api.js";
 import { $, el } from "../shared/dom.js";
-import { TONES, clock, words } from "../shared/format.js";
+import { textOf, toneOf, wordOf } from "../shared/events.js";
+import { clock } from "../shared/format.js";
 import { pageOf } from "../shared/root.js";
+import { shortLocal } from "../shared/time.js";
 
 const FEED = 100; // events kept on the page
 
@@ -21,11 +23,11 @@ export async function recall() {
 
 // Shows *event*, unless it looks the same as the one before: a start has an event of its own beside that of the status.
 export function add(event) {
-  const text = event.error ? `${event.error.code}: ${event.error.message}` : event.reason;
-  const looks = JSON.stringify([event.instanceId, event.status, text]);
+  const [word, text] = [wordOf(event), textOf(event, shortLocal)];
+  const looks = JSON.stringify([event.instanceId, word, text]);
   if ($("feed").firstElementChild?.dataset.looks === looks) return;
-  $("feed").prepend(el("li", { data: { seq: event.seq, looks, tone: TONES[event.status] ?? "busy" } },
+  $("feed").prepend(el("li", { data: { seq: event.seq, looks, tone: toneOf(event) } },
     el("time", { dateTime: event.timestamp }, clock(event.timestamp)), el("a", { href: pageOf(event.instanceId) }, String(event.data.name ?? event.instanceId)), " ",
-    el("span", { className: "word" }, words(event.status)), el("p", {}, text)));
+    el("span", { className: "word" }, word), el("p", {}, text)));
   if ($("feed").childElementCount > FEED) $("feed").lastElementChild.remove();
 }

@@ -9,6 +9,7 @@ const BATCH = 100; // the most ids that one request may name
 const GATHER_MS = 200; // events within this time are handled by one read
 const LATER_MS = 5000; // delay before a failed read is repeated
 const MOVING_MS = 10000; // how often those in motion are read: what they wait for changes without an event
+const QUIET_MS = 30000; // how often those that are idle are read: that they are used again has no event before a notice
 
 export const known = new Map(); // instance id -> its row, as the API lists it
 export const progress = { loaded: false, total: null }; // whether every page was read, and how many rows there are
@@ -20,7 +21,8 @@ let found = new Set(); // ids that were read since the latest load began
 
 export function watch(changed) {
   watchers.push(changed);
-  setInterval(() => !document.hidden && lookAtMoving(), MOVING_MS);
+  setInterval(() => !document.hidden && lookAt(isMoving), MOVING_MS);
+  setInterval(() => !document.hidden && lookAt(({ quiet }) => quiet), QUIET_MS);
 }
 
 // Also reads terminated instances from now on.
@@ -110,8 +112,8 @@ export function look(id, delay = GATHER_MS) {
   gathering ??= setTimeout(() => inTurn(readNamed), delay);
 }
 
-function lookAtMoving() {
-  for (const data of known.values()) if (isMoving(data) && named.size < BATCH) look(data.id);
+function lookAt(wanted) {
+  for (const data of known.values()) if (wanted(data) && named.size < BATCH) look(data.id);
 }
 
 async function readNamed() {

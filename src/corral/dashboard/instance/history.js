@@ -1,9 +1,10 @@
 // What happened: the phases with their durations, the operations, and every event.
 
 import { $, el } from "../shared/dom.js";
+import { textOf, toneOf } from "../shared/events.js";
 import { TONES, span, words } from "../shared/format.js";
 import { badge } from "../shared/parts.js";
-import { age, elapsed, local, moment } from "../shared/time.js";
+import { age, elapsed, local, moment, shortLocal } from "../shared/time.js";
 
 const OUTCOMES = { completed: "good", failed: "bad", cancelled: "idle" };
 const ENDED = ["completed", "failed", "cancelled"];
@@ -17,7 +18,7 @@ export function showTimeline(data, events, cut) {
     const [isLast, isEnd] = [!next, event.status === "terminated"];
     const node = el("li", { data: { tone: TONES[event.status] ?? "busy" } },
       el("b", {}, words(event.status)), " ", el("span", { className: "took" }, isEnd ? "" : elapsed(event.timestamp, next?.timestamp)), moment(event.timestamp),
-      el("p", {}, event.error ? `${event.error.code}: ${event.error.message}` : event.reason));
+      el("p", {}, textOf(event, shortLocal)));
     if (isLast) node.setAttribute("aria-current", "step");
     return node;
   });
@@ -44,7 +45,7 @@ export function showEvents(events) {
 }
 
 function line(event) {
-  return el("li", { data: { seq: event.seq, tone: TONES[event.status] ?? "busy" } },
+  return el("li", { data: { seq: event.seq, tone: toneOf(event) } },
     el("div", { className: "line" }, el("b", {}, event.event.replace("instance.", "").replaceAll("_", " ")), age(event.timestamp)),
-    el("p", { className: "note" }, event.error ? `${event.error.code}: ${event.error.message}` : event.reason));
+    el("p", { className: "note" }, textOf(event, shortLocal)));
 }

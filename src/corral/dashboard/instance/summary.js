@@ -1,11 +1,12 @@
 // The top of the page: status, money and actions; then why it is in this state and what happens next.
 
+import { dataText, isDataExpiring } from "../lease/text.js";
 import { confirm } from "../shared/actions.js";
 import { $, el, setText } from "../shared/dom.js";
 import { money, tone, words } from "../shared/format.js";
 import { copyable, facts, focusHeading, problemText, render } from "../shared/parts.js";
 import { copyOf } from "../shared/root.js";
-import { age, local, moment } from "../shared/time.js";
+import { age, local, moment, shortLocal, ticking } from "../shared/time.js";
 
 const VERBS = { start: "Start", stop: "Stop", restart: "Restart", delete: "Delete" };
 const NEXT = {
@@ -22,6 +23,7 @@ const NEXT = {
   terminated: "Nothing: it is gone, and its record is kept.",
   failed: "Nothing happens by itself.",
 };
+const ENDS = "It stays ready until its lease ends, or it is stopped, deleted or taken back.";
 
 export function showTop(data, onDone) {
   setText($("name"), data.name);
@@ -60,8 +62,9 @@ export function showWhy(data, events, stuck) {
   if (stuck) lines.push(el("p", { className: "problem" }, el("b", {}, "Stuck: "), stuck.reason, el("br"), el("b", {}, "Next: "), stuck.nextStep));
   if (spot?.noticedAt) lines.push(el("p", { className: "problem" }, `The provider takes this spot machine back${spot.reclaimAt ? ` ${local(spot.reclaimAt)}` : ""}.`));
   if (!error && !reason && last) lines.push(el("p", {}, el("b", {}, "Because: "), last.reason, " (", age(last.timestamp), ")"));
+  if (data.dataKeptUntil) lines.push(ticking(el("p", { className: isDataExpiring(data, Date.now()) ? "problem" : "" }), (now) => dataText(data, shortLocal(data.dataKeptUntil), now).replace("data", "Data")));
   if (data.estimatedReadyTime) lines.push(el("p", {}, el("b", {}, "Expected ready: "), moment(data.estimatedReadyTime)));
-  if (!stuck && !error) lines.push(el("p", {}, el("b", {}, "Next: "), NEXT[data.status] ?? ""));
+  if (!stuck && !error) lines.push(el("p", {}, el("b", {}, "Next: "), data.lease?.endsAt ? ENDS : NEXT[data.status] ?? ""));
   if (data.status === "failed") lines.push(el("p", {}, el("b", {}, "Money: "), data.billed ? `it still runs and costs ${money(data.price)}/h until it is stopped or deleted.` : "it is not billed."));
   $("why").replaceChildren(...lines);
 }
