@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from corral.domain.errors import Failure
 from corral.domain.instance import Instance, InstanceId, OperationId, ProviderId
+from corral.domain.leases.lease import LeaseState
 from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 
@@ -52,6 +53,12 @@ class EventType(StrEnum):
     """That start did not; comes after the event that says why, if the machine moved."""
     LABELS_CHANGED = "instance.labels_changed"
     """Its labels were replaced; nothing else changed."""
+    LEASE_CHANGED = "instance.lease_changed"
+    """Its lease was changed or extended."""
+    ENDING_SOON = "instance.ending_soon"
+    """Its lease will stop or delete it; `data` has `cause`, `reason` and `endsAt`. Again when that changes."""
+    ENDING_CANCELLED = "instance.ending_cancelled"
+    """That will not happen; `reason` says why."""
     WAITING = "instance.waiting"
     """It cannot be created at the moment, and is tried again; `reason` says why."""
     CHANGED = "instance.changed"
@@ -118,6 +125,7 @@ _BY_PHASE = {
     Phase.EXITED: EventType.STOPPED,
     Phase.TERMINATED: EventType.TERMINATED,
 }
+_NO_LEASE = LeaseState()
 _BY_FAILURE = {"STARTUP_TIMEOUT": EventType.TIMEOUT, "INSTANCE_VANISHED": EventType.VANISHED}
 _BY_OUTCOME = {OperationStatus.COMPLETED: EventType.STARTUP_COMPLETED, OperationStatus.FAILED: EventType.STARTUP_FAILED}
 
@@ -175,12 +183,25 @@ def startup_event(progress: Progress) -> EventType | None:
     return None if before.status is after.status else _BY_OUTCOME.get(after.status)
 
 
+def lease_events(before: Instance, after: Instance) -> list[EventType]:
+    """The events of a change of the lease; none if it is part of a command, which has events of its own."""
+    if before.lease == after.lease or before.operation_id != after.operation_id:
+        return []
+    old, new = before.lease or _NO_LEASE, after.lease or _NO_LEASE
+    names: list[EventType] = []
+    if (old.lease, old.extended_until) != (new.lease, new.extended_until):
+        names.append(EventType.LEASE_CHANGED)
+    if old.notice != new.notice:
+        names.append(EventType.ENDING_CANCELLED if new.notice is None else EventType.ENDING_SOON)
+    return names
+
+
 def _names(change: Change) -> list[EventType]:
-    names = _names_of_phase(change)
-    before = None if change.before is None else change.before.announced_spot
-    if change.after.announced_spot in {None, before}:
-        return names
-    return [EventType.RECLAIM_NOTICE, *(name for name in names if name is not EventType.CHANGED)]
+    names, before, after = _names_of_phase(change), change.before, change.after
+    others = [] if before is None else lease_events(before, after)
+    if after.announced_spot not in {None, None if before is None else before.announced_spot}:
+        others.append(EventType.RECLAIM_NOTICE)
+    return [*others, *(name for name in names if name is not EventType.CHANGED)] if others else names
 
 
 def _names_of_phase(change: Change) -> list[EventType]:

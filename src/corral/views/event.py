@@ -39,7 +39,13 @@ class EventDetails(msgspec.Struct, rename="camel"):
     reason: str
     error: EventError | None
     labels: Annotated[dict[str, str], Meta(description="The instance's labels after the change.")]
-    data: Annotated[dict[str, object], Meta(description="The instance's name, and where it is placed once it is.")]
+    data: Annotated[
+        dict[str, object],
+        Meta(
+            description="The instance's name, and where it is placed once it is; of `instance.ending_soon` also"
+            " `cause`, `reason` and `endsAt`."
+        ),
+    ]
 
 
 def event_details(event: Event, ready_word: str) -> EventDetails:

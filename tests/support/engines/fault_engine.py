@@ -73,6 +73,7 @@ _TABLES = (
     "corral_operations",
     "corral_instances",
     "corral_secrets",
+    "corral_idle_samples",
     "corral_events",
     "corral_ready_times",
     "corral_audit",

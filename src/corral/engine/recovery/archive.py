@@ -24,6 +24,7 @@ from corral.domain.delivery import DeliveryStatus
 from corral.domain.errors import Failure, GoalRefusedError, MalformedError, StoreNewerError
 from corral.domain.events import EventType
 from corral.domain.instance import InstanceId
+from corral.domain.leases.lease import LeaseState
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.provider_names import is_installation
 from corral.domain.operation import OperationKind, OperationStatus
@@ -87,6 +88,7 @@ class _InstanceRow(msgspec.Struct):
     phase: Phase
     provider_id: str | None
     record: msgspec.Raw
+    lease: LeaseState | None = None
 
 
 class _OperationRow(msgspec.Struct):
@@ -207,8 +209,7 @@ class ArchiveImport:
         if "audit" in columns:  # older schemas have no audit log
             imported = f"{self.header.rows} rows of installation {self.header.installation}"
             await audit.append([command_line_entry("import", imported, now)]).run(self.connection)
-        waiting = await archive.waiting_receivers(self.connection)
-        if waiting:
+        if waiting := await archive.waiting_receivers(self.connection):
             await self.queue.add([send_job(InstanceId(each), host) for each, host in waiting]).run(self.connection)
 
     async def _check_empty(self) -> None:
@@ -294,7 +295,6 @@ def _check_record(row: msgspec.Struct) -> None:
     """Raise ValueError unless the columns of an instance agree with its record."""
     if not isinstance(row, _InstanceRow):
         return
-    instance = instance_of({"record": bytes(row.record), "generation": 0})
-    columns = (row.id, row.goal, row.phase, row.provider_id)
-    if (instance.id, instance.goal, instance.phase, instance.provider_id) != columns:
+    found = instance_of({"record": bytes(row.record), "generation": 0})
+    if (found.id, found.goal, found.phase, found.provider_id) != (row.id, row.goal, row.phase, row.provider_id):
         raise ValueError("the record does not agree with the columns beside it")

@@ -23,8 +23,8 @@ _OPERATION = ", ".join(f"o.{column}" for column in operations.COLUMNS.split(", "
 # For one instance, run for many in one round trip: PostgreSQL would plan a join with an array again each time.
 _ACQUIRE = f"""
 WITH lock AS MATERIALIZED (SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS ours)
-SELECT lock.ours, pg_postmaster_start_time() AS server, i.record, i.generation, i.created_by, i.labels, i.look_at,
-       {_OPERATION}
+SELECT lock.ours, pg_postmaster_start_time() AS server, i.record, i.generation, i.created_by, i.labels, i.lease,
+       i.look_at, {_OPERATION}
 FROM lock
 LEFT JOIN corral_instances AS i ON lock.ours AND i.id = $1
 LEFT JOIN corral_operations AS o ON o.id = i.record ->> 'operation_id'

@@ -36,6 +36,7 @@ NOT_EXPORTED: Final = frozenset(
     {
         "corral_failed_offers",
         "corral_finished_jobs",
+        "corral_idle_samples",  # read from the provider again
         "corral_installation",  # its one row is the id of the installation, which the header has
         "corral_job_pause",
         "corral_last_look",

@@ -19,6 +19,7 @@ import msgspec
 
 from corral.domain.errors import Failure
 from corral.domain.instance import CreateAttempt, CreateWait, Instance, Observation, PendingAction
+from corral.domain.leases.lease import LeaseState
 
 _STORED: Final[dict[str, str]] = {
     "request": "order",
@@ -51,11 +52,11 @@ _GROUPS: Final[dict[str, type]] = {"create": CreateAttempt, "observation": Obser
 
 
 def _stored_fields(owner: type, prefix: str = "") -> Iterator[tuple[str, str, Any, Any]]:
-    """Of each field below *owner*, but its groups and its lease: its path, stored name, type and default."""
+    """Of each field below *owner*, but its groups: the path to it, its stored name, its type and its default."""
     hints = get_type_hints(owner)
     for field in fields(owner):
         path = prefix + field.name
-        if field.name not in {*_GROUPS, "waiting", "lease"}:
+        if field.name not in {*_GROUPS, "waiting"}:
             yield path, _STORED.get(path, path), hints[field.name], field.default
 
 
@@ -73,6 +74,9 @@ _Record = msgspec.defstruct(
     omit_defaults=True,
 )
 _decoder: Final = msgspec.json.Decoder(_Record)
+_lease_decoder: Final = msgspec.json.Decoder(LeaseState)
+_lease_encoder: Final = msgspec.json.Encoder(order="deterministic")
+"""An index covers the column: a row whose text is the same costs no new entry."""
 _in_order: Final = attrgetter(*(path for path, _, _, _ in _PLAIN))
 
 
@@ -102,12 +106,17 @@ def record_of(instance: Instance) -> str:
     return msgspec.json.encode(_Record(*_in_order(instance), *waiting)).decode()
 
 
+def lease_of(instance: Instance) -> str | None:
+    """As the column has it; null without a lease, so that those rows are not in its index."""
+    return None if instance.lease is None else _lease_encoder.encode(instance.lease).decode()
+
+
 def instance_of(row: Any) -> Instance:
     """
-    The instance of a row with `record` and `generation`, and perhaps `created_by` and `labels`.
+    The instance of a row with `record` and `generation`, and perhaps `created_by`, `labels` and `lease`.
 
-    The generation is the row's, which every write counts up. So are `created_by` and `labels`, if the row has them: a
-    process of an earlier release that writes the record drops them there.
+    The generation is the row's, which every write counts up. So are the others, if the row has them: a process of an
+    earlier release that writes the record drops them there.
     """
     record: Any = _decoder.decode(row["record"])
     record.generation = row["generation"]
@@ -115,11 +124,13 @@ def instance_of(row: Any) -> Instance:
     labels = row.get("labels")
     if labels is not None:
         record.labels = tuple(sorted(msgspec.json.decode(labels, type=dict[str, str]).items()))
+    lease = row.get("lease")
+    if lease is not None:
+        record.lease = _lease_decoder.decode(lease)
     found: Instance = _instance(record)
     for put, part in _groups.items():
         put(found, part(record))
     why = record.waiting
     wait = why and CreateWait(code=why.code, message=why.message, tries=record.create_tries, retry_at=record.retry_at)
     object.__setattr__(found, "waiting", wait)
-    object.__setattr__(found, "lease", None)
     return found

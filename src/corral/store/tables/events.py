@@ -21,6 +21,7 @@ from corral.domain.instance import InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.pending_action import shown_failure
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.placement.pricing import hourly_micro_usd
+from corral.domain.timing import iso
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
 from corral.store.sql.bulk_insert import BulkInsert
@@ -120,6 +121,9 @@ def _row(draft: EventDraft) -> tuple[Any, ...]:
     data: dict[str, object] = {"name": after.request.name}
     if after.placement is not None:
         data |= {"region": after.placement.region, "productId": after.placement.product_id}
+    if draft.type is EventType.ENDING_SOON and after.lease is not None and after.lease.notice is not None:
+        notice = after.lease.notice
+        data |= {"cause": notice.cause, "reason": notice.reason, "endsAt": iso(notice.ends_at)}
     stored = _EventData(
         provider_id=after.provider_id, failure=shown_failure(after), data=data, labels=dict(after.labels)
     )

@@ -23,7 +23,7 @@ from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
-from corral.store.sql.instance_codec import instance_of, record_of
+from corral.store.sql.instance_codec import instance_of, lease_of, record_of
 
 TOPIC: Final = "instances"
 """The topic of the notification on commit of a changed instance, with its id; caches must drop it."""
@@ -31,7 +31,7 @@ TOPIC: Final = "instances"
 _OWN = "id text, name text, region text, created_at timestamptz, record jsonb"
 _SHARED = (
     "goal text, phase text, provider_id text, generation int, create_in_doubt bool, look_at timestamptz,"
-    " micro_usd bigint"
+    " micro_usd bigint, lease jsonb"
 )
 _NEW = f"{_SHARED}, created_by text, product_name text, labels jsonb"
 """An update leaves what only new rows name as it is."""
@@ -43,10 +43,12 @@ _UPDATE = f"""
 WITH locked AS MATERIALIZED (SELECT id FROM corral_instances WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE)
 UPDATE corral_instances AS i
 SET goal = n.goal, phase = n.phase, region = n.region, provider_id = n.provider_id, generation = i.generation + 1,
-    create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record, micro_usd = n.micro_usd
+    create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record, micro_usd = n.micro_usd,
+    lease = n.lease
 FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::jsonb[], $6::text[], $7::text[], $8::text[],
-            $9::int[], $10::bool[], $11::timestamptz[], $12::bigint[])
-  AS n (id, name, region, created_at, record, goal, phase, provider_id, generation, create_in_doubt, look_at, micro_usd)
+            $9::int[], $10::bool[], $11::timestamptz[], $12::bigint[], $13::jsonb[])
+  AS n (id, name, region, created_at, record, goal, phase, provider_id, generation, create_in_doubt, look_at,
+        micro_usd, lease)
 JOIN locked USING (id)
 WHERE i.id = n.id AND i.generation = n.generation
 RETURNING i.id, {notification(TOPIC, "i.id")}
@@ -55,7 +57,7 @@ RETURNING i.id, {notification(TOPIC, "i.id")}
 _UPDATE_ONE = f"""
 UPDATE corral_instances AS i
 SET region = $2, record = $3::jsonb, goal = $4, phase = $5, provider_id = $6, generation = i.generation + 1,
-    create_in_doubt = $8, look_at = $9, micro_usd = $10
+    create_in_doubt = $8, look_at = $9, micro_usd = $10, lease = $11::jsonb
 WHERE i.id = $1 AND i.generation = $7
 RETURNING i.id, {notification(TOPIC, "i.id")}
 """  # noqa: S608  # constants
@@ -253,7 +255,7 @@ async def none_yet(connection: Connection) -> bool:
 
 async def _find(connection: Connection, condition: str, *arguments: object) -> list[Instance]:
     """The instances for which *condition*, SQL that may end with an order and a limit, holds."""
-    query = f"SELECT record, generation, created_by, labels FROM corral_instances WHERE {condition}"  # noqa: S608
+    query = f"SELECT record, generation, created_by, labels, lease FROM corral_instances WHERE {condition}"  # noqa: S608
     rows = await connection.fetch(query, *arguments)
     return [instance_of(row) for row in rows]
 
@@ -281,4 +283,5 @@ def _row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
         instance.create_in_doubt,
         wake_at,
         hourly_micro_usd(instance),
+        lease_of(instance),
     )
