@@ -23,6 +23,7 @@ from corral_client.errors import (
 )
 from corral_client.instances import AsyncInstanceHandle
 from corral_client.models.instances import Action, Created, Event, Instance, Operation, Plan, Progress, VolumeMount
+from corral_client.models.leases import LastUse, Lease, LeaseIdle, LeaseQuiet, LeaseSchedule
 from corral_client.models.machines import (
     Credentials,
     GpuMetrics,
@@ -70,6 +71,11 @@ __all__ = [
     "Job",
     "JobStats",
     "Jupyter",
+    "LastUse",
+    "Lease",
+    "LeaseIdle",
+    "LeaseQuiet",
+    "LeaseSchedule",
     "ListedTemplate",
     "MachineUse",
     "Metrics",

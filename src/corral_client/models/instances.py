@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from corral_client.models.leases import Lease
+
 GONE: Final = frozenset({"deleting", "terminated"})
 """Statuses of an instance that is being deleted or is deleted."""
 
@@ -162,6 +164,10 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reason: str | None = None
     """What it waits for, where the service says so."""
     spot: Spot | None = None
+    lease: Lease | None = None
+    """What ends it, and when; None when nothing does."""
+    data_kept_until: datetime | None = None
+    """When the provider deletes the disk of a stopped instance; None while it runs, or when that is not known."""
     health_check: HealthCheck | None = None
     operation: OperationSummary | None = None
     allowed_actions: list[str] = []

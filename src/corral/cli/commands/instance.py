@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from corral.base.clock import SystemClock
 from corral.cli.commands.listing import labels_of
+from corral.cli.lease_text import lease_facts
 from corral.cli.options import Json, Named, Timeout, Url, connect
 from corral.cli.output import clock_time, price, print_json, print_line
 from corral.cli.waiting import wait as wait_live
@@ -59,6 +61,7 @@ def show_instance(instance: Instance, *, json: bool) -> None:
         "provider": instance.novita_instance_id,
         "created": clock_time(instance.created_at),
         "ready": None if instance.ready_at is None else clock_time(instance.ready_at),
+        **lease_facts(instance, SystemClock().now()),
         "error": None if instance.error is None else f"{instance.error.code}: {instance.error.message}",
         "ssh": access.ssh,
         "jupyter": access.jupyter,

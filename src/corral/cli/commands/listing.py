@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from corral.base.clock import SystemClock
+from corral.cli.lease_text import ends, ends_for_certain
 from corral.cli.options import Json, Url, connect
 from corral.cli.output import age, clock_time, print_json, print_note, rate
 from corral.cli.selection import Filters, Label, Name, OlderThan, Owner, Region, Status, selected
@@ -24,6 +25,8 @@ from corral.domain.errors import MalformedError
 from corral_client import Client, Instance, NotFound
 
 commands = typer.Typer()
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class Output(StrEnum):
@@ -53,6 +56,16 @@ def _column(
     return Column(layout=Layout(name=name, **layout), cell=text, order=order)
 
 
+def _certain_end(instance: Instance, now: datetime) -> str:
+    return ends_for_certain(instance, now) or "-"
+
+
+def _end_of(instance: Instance) -> datetime:
+    """When it ends; one that nothing ends is last."""
+    lease = instance.lease
+    return _NEVER if lease is None or lease.ends_at is None else lease.ends_at
+
+
 def labels_of(instance: Instance) -> str:
     """The labels on one line."""
     return ", ".join(f"{key}={value}" for key, value in sorted(instance.labels.items()))
@@ -68,6 +81,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
         _column("region", lambda i, _: i.region, lambda i: i.region, rank=3),
         _column("price", lambda i, _: rate(i.price) if is_billed(i) else None, lambda i: i.price or 0.0, rank=1),
         _column("age", lambda i, now: age(now - i.created_at), lambda i: -i.created_at.timestamp()),
+        _column("ends", ends, lambda i: _end_of(i).timestamp(), shrinks_to=9),
         _column("owner", lambda i, _: i.created_by, lambda i: i.created_by or "", shrinks_to=8),
         _column("labels", lambda i, _: labels_of(i) or None, labels_of, shrinks_to=12),
         _column("billing", lambda i, _: i.billing_mode, lambda i: i.billing_mode or ""),
@@ -78,10 +92,15 @@ COLUMNS: Final[Mapping[str, Column]] = {
     )
 }
 DEFAULT_COLUMNS: Final = ("name", "status", "gpu", "region", "price", "age")
+"""And `ends`, where an instance has an end."""
 WIDE_COLUMNS: Final = (
-    *("name", "id", "status", "gpu", "region", "price"),
+    *("name", "id", "status", "gpu", "region", "price", "ends"),
     *("billing", "owner", "labels", "created", "provider"),
 )
+
+
+LIVE_COLUMNS: Final = {**COLUMNS, "ends": replace(COLUMNS["ends"], cell=_certain_end)}
+"""The table of `--watch` is renewed by events, and activity that removes an expected end is none."""
 
 
 def gpu(instance: Instance) -> str:
@@ -135,35 +154,34 @@ def list_instances(
         older_than=older_than,
         gone=all_of_them,
     )
-    shown = _chosen(columns, DEFAULT_COLUMNS if output is Output.TABLE else WIDE_COLUMNS)
+    names = _names(columns, output)
     order = _order(sort)
     json = json or output is Output.JSON
     with connect(url) as client:
         if watch:
             if json or not sys.stdout.isatty():
                 raise MalformedError("--watch needs a terminal; a program reads `corral events --follow --json`")
-            _watch(client, filters, shown, order, limit)
+            _watch(client, filters, names, order, limit)
             return
         found, total = selected(client, filters, limit=None if sort else limit)
     found = order(found)[:limit]
     if json:
         print_json(found)
     else:
-        fit = columns is None and output is Output.TABLE
-        print_instances(found, [column.layout.name for column in shown], fit=fit)
+        print_instances(found, names, fit=names is None)
     if len(found) < total:
         print_note(f"{len(found)} of {total} shown; --limit {total} shows all")
 
 
 def print_instances(
     found: Sequence[Instance],
-    names: Sequence[str] = DEFAULT_COLUMNS,
+    names: Sequence[str] | None = None,
     *,
     stderr: bool = False,
     fit: bool = True,
 ) -> None:
     """A table of *found* on standard output or standard error; with *fit* as wide as the terminal."""
-    shown = [COLUMNS[name] for name in names]
+    shown = [COLUMNS[name] for name in names or _default_names(found)]
     print_fitted([column.layout for column in shown], _rows(found, shown), stderr=stderr, fit=fit)
 
 
@@ -172,9 +190,16 @@ def _rows(found: Sequence[Instance], shown: Sequence[Column]) -> list[list[str]]
     return [[column.cell(instance, now) for column in shown] for instance in found]
 
 
-def _chosen(columns: str | None, default: Sequence[str]) -> list[Column]:
-    names = default if columns is None else [name.strip().lower() for name in columns.split(",")]
-    return [_known(name, "--columns") for name in names]
+def _default_names(found: Sequence[Instance]) -> tuple[str, ...]:
+    has_end = any(instance.lease is not None and instance.lease.ends_at is not None for instance in found)
+    return (*DEFAULT_COLUMNS, "ends") if has_end else DEFAULT_COLUMNS
+
+
+def _names(columns: str | None, output: Output) -> Sequence[str] | None:
+    """The columns that were asked for; None for the default ones."""
+    if columns is None:
+        return WIDE_COLUMNS if output is Output.WIDE else None
+    return [_known(name.strip().lower(), "--columns").layout.name for name in columns.split(",")]
 
 
 def _order(sort: str | None) -> Callable[[Sequence[Instance]], list[Instance]]:
@@ -193,16 +218,16 @@ def _known(name: str, option: str) -> Column:
 class LiveTable:
     """The table at this moment, as high as the terminal; ages advance between changes."""
 
-    def __init__(self, shown: Sequence[Column], order: Callable[[Sequence[Instance]], list[Instance]]) -> None:
-        self._shown = shown
+    def __init__(self, names: Sequence[str] | None, order: Callable[[Sequence[Instance]], list[Instance]]) -> None:
+        self._names = names
         self._order = order
         self.found: Sequence[Instance] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The heading, as many rows as fit, and the sum."""
         found = self._order(self.found)
-        layouts = [column.layout for column in self._shown]
-        lines = table_lines(layouts, _rows(found, self._shown), options.max_width)
+        shown = [LIVE_COLUMNS[name] for name in self._names or _default_names(found)]
+        lines = table_lines([column.layout for column in shown], _rows(found, shown), options.max_width)
         room = max(1, console.height - 2)
         yield from lines[: room + 1]
         hidden = max(0, len(found) - room)
@@ -213,13 +238,13 @@ class LiveTable:
 def _watch(
     client: Client,
     filters: Filters,
-    shown: Sequence[Column],
+    names: Sequence[str] | None,
     order: Callable[[Sequence[Instance]], list[Instance]],
     limit: int,
 ) -> None:
     """Show the table until interrupted: read once in full, then each instance that an event names."""
     seen = client.events.latest(1)
-    table = LiveTable(shown, order)
+    table = LiveTable(names, order)
     found = {instance.id: instance for instance in selected(client, filters, limit=limit)[0]}
     table.found = list(found.values())
     with (
