@@ -87,13 +87,13 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleSummary:
-    """The last judgement of the idle rule, for the views only: no decision reads it."""
+    """That an instance is quiet, for the views only: no decision reads it."""
 
-    quiet_since: datetime | None
-    """Since when every measurement is below its limit; None: it is active, or not known to be quiet."""
+    quiet_since: datetime
+    """Since when every measurement is below its limit."""
     gpu: float | None
     cpu: float | None
-    """The highest value of the window, in percent; None: not measured."""
+    """The highest values since then, in percent; None: not requested."""
     judged_at: datetime
 
 
@@ -112,3 +112,4 @@ class LeaseState:
     ended_by: EndCause | None = None
     """Why the lease stopped it; None: it was not the lease, or it was started since."""
     idle: IdleSummary | None = None
+    """Set while it is quiet and has an idle rule with measurements."""

@@ -1,0 +1,172 @@
+"""
+What follows from a lease: a notice, its cancellation, the end, or a scheduled start. Pure.
+
+One notice is pending at a time. It is given at least the grace period before the end; it ends the instance only if its
+cause still holds then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from math import floor
+from typing import Final
+
+from corral.domain.instance import Instance
+from corral.domain.leases.ends import fixed_ends, fixed_reason, not_before, precedence, runs_since
+from corral.domain.leases.idle import Activity, IdleSample, IdleVerdict, judge_idle
+from corral.domain.leases.lease import EndAction, EndCause, IdleRule, IdleSummary, LeaseState, Notice, Signal
+from corral.domain.leases.outlook import next_start
+from corral.domain.lifecycle.phases import Goal, Phase
+from corral.domain.operation import OperationKind
+from corral.domain.records import replace
+
+QUIET_SHOWN: Final = 0.25
+"""The part of the window that must be quiet before the views show an expected end. Less, and an instance that is busy
+from time to time is recorded with each pause; more, and the countdown begins later."""
+_ENDS: Final = {EndAction.STOP: OperationKind.STOP, EndAction.DELETE: OperationKind.DELETE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseDecision:
+    """What follows from a lease now."""
+
+    state: LeaseState | None
+    """To be recorded; the instance's own if nothing changes."""
+    command: OperationKind | None = None
+    """STOP, DELETE or START, to be recorded as any other command."""
+    cause: EndCause | None = None
+    """Of the notice that is given or cancelled, or of the end."""
+    because: str = ""
+    """Why, for a person; empty if neither a notice nor a command follows."""
+    wake_at: datetime | None = None
+    """When something may follow without a new sample; None: never."""
+
+
+def needs_samples(instance: Instance) -> bool:
+    """Whether the verdict on *instance* depends on measurements."""
+    rule = _idle_rule(instance)
+    return rule is not None and not rule.signals.isdisjoint({Signal.GPU, Signal.CPU})
+
+
+def judge(instance: Instance, samples: Iterable[IdleSample], now: datetime) -> LeaseDecision:
+    """What follows from the lease of *instance*; *samples* are its measurements within the window of its idle rule."""
+    state = instance.lease
+    if state is None:
+        return LeaseDecision(state=None)
+    verdict = _verdict(instance, state, samples, now)
+    if verdict is not None and state.lease.idle is not None and needs_samples(instance):
+        state = _summarized(state, state.lease.idle, verdict, now)
+    if state.notice is not None:
+        return _pending(instance, state, state.notice, verdict, now)
+    if runs_since(instance) is None:
+        return _down(instance, state, now)
+    return _running(instance, state, verdict, now)
+
+
+def _running(instance: Instance, state: LeaseState, verdict: IdleVerdict | None, now: datetime) -> LeaseDecision:
+    """Give a notice if an end is at most the grace period away; the earliest, if there are several."""
+    grace = state.lease.grace
+    ends = fixed_ends(instance, state, now)
+    if verdict is not None and verdict.activity is Activity.IDLE:
+        ends.append((not_before(state, now + grace), EndCause.IDLE))
+    near = [(max(end, now + grace), cause) for end, cause in ends if end - grace <= now]
+    if not near:
+        times = [end - grace for end, _ in ends]
+        return LeaseDecision(state=state, wake_at=min([*times, *_unused_at(instance, state, now)], default=None))
+    ends_at, cause = min(near, key=precedence)
+    reason = verdict.reason if cause is EndCause.IDLE and verdict is not None else fixed_reason(state.lease, cause)
+    notice = Notice(cause=cause, reason=reason, given_at=now, ends_at=ends_at)
+    noticed = replace(state, notice=notice)
+    return LeaseDecision(state=noticed, cause=cause, because=_because(notice), wake_at=ends_at)
+
+
+def _pending(
+    instance: Instance, state: LeaseState, notice: Notice, verdict: IdleVerdict | None, now: datetime
+) -> LeaseDecision:
+    """Cancel a notice whose cause does not hold any more; end the instance if it is due."""
+    is_due = now >= notice.ends_at
+    why_not = _why_not(instance, state, notice, verdict, now)
+    if why_not is not None:
+        cancelled = replace(state, notice=None)
+        return LeaseDecision(state=cancelled, cause=notice.cause, because=why_not, wake_at=now)
+    if not is_due:
+        return LeaseDecision(state=state, wake_at=notice.ends_at)
+    action = EndAction.STOP if notice.cause is EndCause.SCHEDULE else state.lease.on_end
+    because = _because(notice)
+    return LeaseDecision(state=state, command=_ENDS[action], cause=notice.cause, because=because, wake_at=now)
+
+
+def _why_not(
+    instance: Instance, state: LeaseState, notice: Notice, verdict: IdleVerdict | None, now: datetime
+) -> str | None:
+    """Why *notice* does not hold any more; None if it does."""
+    if notice.cause is not EndCause.IDLE:
+        ends = {cause: end for end, cause in fixed_ends(instance, state, now)}
+        end = ends.get(notice.cause)
+        if runs_since(instance) is None:
+            return f"it is {instance.phase}"
+        return None if end is not None and end <= notice.ends_at else "it is not to end then any more"
+    if verdict is None:
+        return f"it is {instance.phase}"
+    if verdict.activity is Activity.ACTIVE or (now >= notice.ends_at and verdict.activity is Activity.UNKNOWN):
+        return verdict.reason
+    return None
+
+
+def _down(instance: Instance, state: LeaseState, now: datetime) -> LeaseDecision:
+    """Start an instance that its lease stopped, if a start of the schedule is due."""
+    start, schedule = next_start(instance, now), state.lease.schedule
+    if start is None or start > now or instance.phase is not Phase.EXITED or schedule is None:
+        return LeaseDecision(state=state, wake_at=start)
+    because = f"schedule {schedule.start} {schedule.timezone}"
+    return LeaseDecision(state=state, command=OperationKind.START, because=because, wake_at=now)
+
+
+def _idle_rule(instance: Instance) -> IdleRule | None:
+    """The idle rule, if it applies to *instance* now: only while it is ready."""
+    is_ready = instance.phase is Phase.READY and instance.goal is Goal.RUNNING and instance.provider_id is not None
+    return instance.lease.lease.idle if is_ready and instance.lease is not None else None
+
+
+def _verdict(instance: Instance, state: LeaseState, samples: Iterable[IdleSample], now: datetime) -> IdleVerdict | None:
+    rule, since = _idle_rule(instance), runs_since(instance)
+    if rule is None or since is None:
+        return None
+    return judge_idle(rule, samples, now=now, ready_at=since, last_used_at=state.last_used_at)
+
+
+def _unused_at(instance: Instance, state: LeaseState, now: datetime) -> list[datetime]:
+    """When a rule that needs no measurements next finds it idle, or may give notice after an extension."""
+    rule, since = _idle_rule(instance), runs_since(instance)
+    if rule is None or since is None or needs_samples(instance):
+        return []
+    used_at = max(since, state.last_used_at or since)
+    return [max(used_at + rule.after, not_before(state, now) - state.lease.grace)]
+
+
+def _summarized(state: LeaseState, rule: IdleRule, verdict: IdleVerdict, now: datetime) -> LeaseState:
+    """
+    *state* with *verdict* for the views; *state* itself if they show no difference.
+
+    A quiet time is shown once it is a part of the window, so that not every pause of a busy instance is recorded.
+    While all of the window is quiet its beginning moves on; the quiet time began when it was first seen.
+    """
+    before, since = state.idle, verdict.quiet_since
+    if since is None or now - since < rule.after * QUIET_SHOWN:
+        return state if before is None else replace(state, idle=None)
+    if before is not None and since <= now - rule.after:
+        since = min(before.quiet_since, since)
+    seen = IdleSummary(quiet_since=since, gpu=_shown(verdict.gpu), cpu=_shown(verdict.cpu), judged_at=now)
+    is_same = before is not None and replace(before, judged_at=now) == seen
+    return state if is_same else replace(state, idle=seen)
+
+
+def _shown(value: float | None) -> float | None:
+    """A percentage as it is shown, so that a record is not written for a difference that is not."""
+    return None if value is None else float(floor(value))
+
+
+def _because(notice: Notice) -> str:
+    return f"idle: {notice.reason}" if notice.cause is EndCause.IDLE else notice.reason
