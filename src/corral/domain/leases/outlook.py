@@ -64,6 +64,6 @@ def _quiet(instance: Instance, state: LeaseState, now: datetime) -> IdleSummary 
     rule, since = state.lease.idle, runs_since(instance)
     if rule is None or since is None or instance.phase is not Phase.READY:
         return None
-    if rule.signals != {Signal.LAST_USED}:
+    if rule.signals != frozenset({Signal.LAST_USED}):
         return state.idle
     return IdleSummary(quiet_since=max(since, state.last_used_at or since), gpu=None, cpu=None, judged_at=now)
