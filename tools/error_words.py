@@ -16,6 +16,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "started; only a running one can be restarted. `details.status` has its status.",
         "INSTANCE_NOT_STOPPABLE": "Only a running or starting instance can be stopped; a stopped one gives 200. "
         "`details.status` has its status.",
+        "LEASE_TOO_LONG": "The extension is longer than `CORRAL_MAX_TTL` allows; `details.latest` is the latest end.",
     },
     401: {
         "UNAUTHORIZED": "No key, or an unknown or revoked one. A request that came through a proxy (with "
@@ -48,6 +49,8 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "NO_LOGS_YET": "The machine has no such log: it is not created yet, or is gone.",
         "KEY_NAME_TAKEN": "An API key in use has this name; revoke it first, or choose another name.",
         "NAME_AMBIGUOUS": "Several live instances have this name; the message lists their ids.",
+        "NO_LEASE": "The instance has no lease that would end it, so there is nothing to extend.",
+        "INSTANCE_NOT_RUNNING": "Only a running instance has a lease to extend. `details.status` has its status.",
         "IDEMPOTENCY_KEY_REUSED": "This `Idempotency-Key` was used for another request in the last 24 hours.",
     },
     413: {"BODY_TOO_LARGE": "The body is larger than is accepted."},
@@ -104,6 +107,8 @@ FIELDS: Final[Mapping[str, str]] = {
     "INVALID_MAX_PRICE": "USD per GPU-hour, above zero.",
     "INVALID_SECRETS": "Names to texts, as in `env`; at most 100 together, and no name in both.",
     "INVALID_LABELS": "At most 16; keys of a-z, 0-9, `.`, `_`, `/` and `-`, values of one line; 63 characters each.",
+    "INVALID_LEASE": "A part of a lease: durations such as `90s`, `30m`, `8h`, `2d` or `1h30m`, percentages, a cron "
+    "expression of five fields, a time zone; the message says which rule is broken.",
     "INVALID_WAIT_FOR_CAPACITY": "Seconds, or a text such as 2h, 30m or 1h30m; 0 to 24 hours.",
     "INVALID_KEY_NAME": "1 to 64 letters, digits, `_`, `-`, `.` and `@`.",
     "INVALID_ROLE": "`viewer`, `operator` or `admin`.",

@@ -133,6 +133,8 @@ def _merged(present: IdleRule | Schedule | None, name: str, given: Mapping[str, 
         return None, (problem("lease.idle.after", INVALID_LEASE, "is required"),)
     if name == "schedule" and values.keys().isdisjoint({"stop", "start"}):
         return None, (problem("lease.schedule", INVALID_LEASE, "must have stop or start"),)
+    if name == "schedule" and values.get("stop") == values.get("start"):
+        return None, (problem("lease.schedule", INVALID_LEASE, "must not stop and start at the same times"),)
     return _RECORDS[name](**values), ()
 
 
