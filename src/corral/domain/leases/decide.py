@@ -15,7 +15,7 @@ from typing import Final
 
 from corral.domain.instance import Instance
 from corral.domain.leases.ends import fixed_ends, fixed_reason, not_before, precedence, runs_since
-from corral.domain.leases.idle import Activity, IdleSample, IdleVerdict, judge_idle
+from corral.domain.leases.idle import Activity, IdleJudgement, IdleSample, judge_idle
 from corral.domain.leases.lease import EndAction, EndCause, IdleRule, IdleSummary, LeaseState, Notice, Signal
 from corral.domain.leases.outlook import next_start
 from corral.domain.lifecycle.phases import Goal, Phase
@@ -45,7 +45,7 @@ class LeaseDecision:
 
 
 def needs_samples(instance: Instance) -> bool:
-    """Whether the verdict on *instance* depends on measurements."""
+    """Whether the judgement on *instance* depends on measurements."""
     rule = _idle_rule(instance)
     return rule is not None and not rule.signals.isdisjoint({Signal.GPU, Signal.CPU})
 
@@ -55,39 +55,39 @@ def judge(instance: Instance, samples: Iterable[IdleSample], now: datetime) -> L
     state = instance.lease
     if state is None:
         return LeaseDecision(state=None)
-    verdict = _verdict(instance, state, samples, now)
-    if verdict is not None and state.lease.idle is not None and needs_samples(instance):
-        state = _summarized(state, state.lease.idle, verdict, now)
+    judgement = _judgement(instance, state, samples, now)
+    if judgement is not None and state.lease.idle is not None and needs_samples(instance):
+        state = _summarized(state, state.lease.idle, judgement, now)
     if state.notice is not None:
-        return _pending(instance, state, state.notice, verdict, now)
+        return _pending(instance, state, state.notice, judgement, now)
     if runs_since(instance) is None:
         return _down(instance, state, now)
-    return _running(instance, state, verdict, now)
+    return _running(instance, state, judgement, now)
 
 
-def _running(instance: Instance, state: LeaseState, verdict: IdleVerdict | None, now: datetime) -> LeaseDecision:
+def _running(instance: Instance, state: LeaseState, judgement: IdleJudgement | None, now: datetime) -> LeaseDecision:
     """Give a notice if an end is at most the grace period away; the earliest, if there are several."""
     grace = state.lease.grace
     ends = fixed_ends(instance, state, now)
-    if verdict is not None and verdict.activity is Activity.IDLE:
+    if judgement is not None and judgement.activity is Activity.IDLE:
         ends.append((not_before(state, now + grace), EndCause.IDLE))
     near = [(max(end, now + grace), cause) for end, cause in ends if end - grace <= now]
     if not near:
         times = [end - grace for end, _ in ends]
         return LeaseDecision(state=state, wake_at=min([*times, *_unused_at(instance, state, now)], default=None))
     ends_at, cause = min(near, key=precedence)
-    reason = verdict.reason if cause is EndCause.IDLE and verdict is not None else fixed_reason(state.lease, cause)
+    reason = judgement.reason if cause is EndCause.IDLE and judgement is not None else fixed_reason(state.lease, cause)
     notice = Notice(cause=cause, reason=reason, given_at=now, ends_at=ends_at)
     noticed = replace(state, notice=notice)
     return LeaseDecision(state=noticed, cause=cause, because=_because(notice), wake_at=ends_at)
 
 
 def _pending(
-    instance: Instance, state: LeaseState, notice: Notice, verdict: IdleVerdict | None, now: datetime
+    instance: Instance, state: LeaseState, notice: Notice, judgement: IdleJudgement | None, now: datetime
 ) -> LeaseDecision:
     """Cancel a notice whose cause does not hold any more; end the instance if it is due."""
     is_due = now >= notice.ends_at
-    why_not = _why_not(instance, state, notice, verdict, now)
+    why_not = _why_not(instance, state, notice, judgement, now)
     if why_not is not None:
         cancelled = replace(state, notice=None)
         return LeaseDecision(state=cancelled, cause=notice.cause, because=why_not, wake_at=now)
@@ -99,7 +99,7 @@ def _pending(
 
 
 def _why_not(
-    instance: Instance, state: LeaseState, notice: Notice, verdict: IdleVerdict | None, now: datetime
+    instance: Instance, state: LeaseState, notice: Notice, judgement: IdleJudgement | None, now: datetime
 ) -> str | None:
     """Why *notice* does not hold any more; None if it does."""
     if notice.cause is not EndCause.IDLE:
@@ -108,10 +108,10 @@ def _why_not(
         if runs_since(instance) is None:
             return f"it is {instance.phase}"
         return None if end is not None and end <= notice.ends_at else "it is not to end then any more"
-    if verdict is None:
+    if judgement is None:
         return f"it is {instance.phase}"
-    if verdict.activity is Activity.ACTIVE or (now >= notice.ends_at and verdict.activity is Activity.UNKNOWN):
-        return verdict.reason
+    if judgement.activity is Activity.ACTIVE or (now >= notice.ends_at and judgement.activity is Activity.UNKNOWN):
+        return judgement.reason
     return None
 
 
@@ -130,7 +130,9 @@ def _idle_rule(instance: Instance) -> IdleRule | None:
     return instance.lease.lease.idle if is_ready and instance.lease is not None else None
 
 
-def _verdict(instance: Instance, state: LeaseState, samples: Iterable[IdleSample], now: datetime) -> IdleVerdict | None:
+def _judgement(
+    instance: Instance, state: LeaseState, samples: Iterable[IdleSample], now: datetime
+) -> IdleJudgement | None:
     rule, since = _idle_rule(instance), runs_since(instance)
     if rule is None or since is None:
         return None
@@ -146,19 +148,19 @@ def _unused_at(instance: Instance, state: LeaseState, now: datetime) -> list[dat
     return [max(used_at + rule.after, not_before(state, now) - state.lease.grace)]
 
 
-def _summarized(state: LeaseState, rule: IdleRule, verdict: IdleVerdict, now: datetime) -> LeaseState:
+def _summarized(state: LeaseState, rule: IdleRule, judgement: IdleJudgement, now: datetime) -> LeaseState:
     """
-    *state* with *verdict* for the views; *state* itself if they show no difference.
+    *state* with *judgement* for the views; *state* itself if they show no difference.
 
     A quiet time is shown once it is a part of the window, so that not every pause of a busy instance is recorded.
     While all of the window is quiet its beginning moves on; the quiet time began when it was first seen.
     """
-    before, since = state.idle, verdict.quiet_since
+    before, since = state.idle, judgement.quiet_since
     if since is None or now - since < rule.after * QUIET_SHOWN:
         return state if before is None else replace(state, idle=None)
     if before is not None and since <= now - rule.after:
         since = min(before.quiet_since, since)
-    seen = IdleSummary(quiet_since=since, gpu=_shown(verdict.gpu), cpu=_shown(verdict.cpu), judged_at=now)
+    seen = IdleSummary(quiet_since=since, gpu=_shown(judgement.gpu), cpu=_shown(judgement.cpu), judged_at=now)
     is_same = before is not None and replace(before, judged_at=now) == seen
     return state if is_same else replace(state, idle=seen)
 

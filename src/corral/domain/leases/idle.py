@@ -49,7 +49,7 @@ class IdleSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdleVerdict:
+class IdleJudgement:
     """Whether an instance is idle, why for a person, and since when it seems to be."""
 
     activity: Activity
@@ -110,7 +110,7 @@ def judge_idle(
     now: datetime,
     ready_at: datetime,
     last_used_at: datetime | None,
-) -> IdleVerdict:
+) -> IdleJudgement:
     """
     Judge the window of `rule.after` that ends with the newest sample, or at *now* if that is old.
 
@@ -131,7 +131,7 @@ def judge_idle(
     if activity is Activity.IDLE:
         reason = f"{measures(gpu, cpu)} for {spoken(rule.after)}"
     quiet_since = max(begin, ready_at, used_at or ready_at) if seems_quiet else None
-    return IdleVerdict(activity=activity, reason=reason, quiet_since=quiet_since, gpu=gpu, cpu=cpu)
+    return IdleJudgement(activity=activity, reason=reason, quiet_since=quiet_since, gpu=gpu, cpu=cpu)
 
 
 def measures(gpu: float | None, cpu: float | None) -> str:
@@ -150,7 +150,7 @@ def _judged(
     ready_at: datetime,
     used_at: datetime | None,
 ) -> tuple[Activity, str]:
-    """The verdict and, unless it is idle, why not."""
+    """The judgement and, unless it is idle, why not."""
     if used_at is not None and used_at > now - rule.after:
         return Activity.ACTIVE, f"used within {spoken(rule.after)}"
     unknown = ""

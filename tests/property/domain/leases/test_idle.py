@@ -1,4 +1,4 @@
-"""The verdict on idleness, against a model that looks at each second of the window."""
+"""The judgement on idleness, against a model that looks at each second of the window."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _histories(draw: st.DrawFn) -> list[IdleSample]:
 def _model(
     rule: IdleRule, samples: Sequence[IdleSample], now: datetime, since: datetime, used: datetime | None
 ) -> Activity:
-    """The same verdict, by the rules in words: each second of the window is measured or not."""
+    """The same judgement, by the rules in words: each second of the window is measured or not."""
     wanted = [s for s in (Signal.GPU, Signal.CPU) if s in rule.signals]
     limit = {Signal.GPU: rule.gpu_below, Signal.CPU: rule.cpu_below}
     end = now
@@ -80,7 +80,7 @@ def _model(
     ready=-99,
     used=None,
 )
-def test_the_verdict_is_that_of_the_model(
+def test_the_judgement_is_that_of_the_model(
     rule: IdleRule, samples: list[IdleSample], later: int, ready: int, used: int | None
 ) -> None:
     now = (samples[-1].at if samples else T0) + later * SECOND

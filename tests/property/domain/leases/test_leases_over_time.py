@@ -45,7 +45,7 @@ class _Book:
     used_at: datetime = T0 - MINUTE
     changed_at: datetime = T0
     """When a command last changed the lease or cancelled a notice."""
-    told_at: datetime | None = None
+    noticed_at: datetime | None = None
     """When the pending notice was given."""
     stopped_by: str = ""
     stopped_at: datetime = T0
@@ -104,7 +104,7 @@ class Leases(RuleBasedStateMachine):
     def _noticed(self, before: Any, after: Any, because: str) -> None:
         assert because
         assert before is None or after is None
-        self.book.told_at = None if after is None else self.now
+        self.book.noticed_at = None if after is None else self.now
         if after is not None:
             assert after.ends_at >= self.now + self.lease.grace
             assert after.ends_at >= self.book.safe_until
@@ -122,8 +122,8 @@ class Leases(RuleBasedStateMachine):
             assert self._scheduled(self.book.stopped_at) == "start"
             self._started()
             return
-        assert self.book.told_at is not None
-        assert self.now - self.book.told_at >= self.lease.grace
+        assert self.book.noticed_at is not None
+        assert self.now - self.book.noticed_at >= self.lease.grace
         assert self.now >= self.book.safe_until
         by_schedule = cause is EndCause.SCHEDULE
         assert kind == ("stop" if by_schedule else self.lease.on_end)
@@ -179,7 +179,7 @@ class Leases(RuleBasedStateMachine):
         return is_known and max(self.book.ready_at, self.book.used_at) <= begin
 
     def _stopped(self, by: str) -> None:
-        self.book.stopped_by, self.book.stopped_at, self.book.told_at = by, self.now, None
+        self.book.stopped_by, self.book.stopped_at, self.book.noticed_at = by, self.now, None
         self.book.safe_until = T0
         self.instance = replace(self.instance, phase=Phase.EXITED, goal=Goal.STOPPED, phase_since=self.now)
 
@@ -253,7 +253,7 @@ class Leases(RuleBasedStateMachine):
         assert is_notice_kept or state.notice is None
         self.instance = replace(self.instance, lease=state)
         if state.notice is None:
-            self.book.told_at, self.book.changed_at = None, self.now
+            self.book.noticed_at, self.book.changed_at = None, self.now
 
     @rule()
     @precondition(lambda self: self.instance.phase is Phase.READY)
@@ -275,7 +275,7 @@ class Leases(RuleBasedStateMachine):
             return
         notice = self.state.notice
         if notice is not None:
-            assert self.book.told_at == notice.given_at
+            assert self.book.noticed_at == notice.given_at
             assert self.now < notice.ends_at
             return
         grace = self.lease.grace

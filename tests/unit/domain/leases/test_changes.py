@@ -162,8 +162,8 @@ def test_the_expected_end_is_the_earliest_or_the_one_announced() -> None:
     eight_pm = T0 + 7 * HOUR
     assert seen(with_state(state(lease))) == (EndCause.SCHEDULE, eight_pm, "schedule 0 20 * * * Europe/Berlin")
     assert seen(leased(LEASE)) == (EndCause.MAX_DURATION, T0 + 8 * HOUR, "maximum duration of 8 h")
-    told = idle_notice(T0)
-    assert seen(with_state(state(lease, notice=told))) == (EndCause.IDLE, told.ends_at, told.reason)
+    announced = idle_notice(T0)
+    assert seen(with_state(state(lease, notice=announced))) == (EndCause.IDLE, announced.ends_at, announced.reason)
     assert seen(leased(LEASE, phase=Phase.EXITED)) is None
     assert seen(leased(IDLE)) is None
     assert seen(leased(None)) is None

@@ -125,3 +125,18 @@ def test_a_gap_does_not_count_as_measured() -> None:
     assert activity(4, 5) is Activity.IDLE
     assert activity(4, 5, 6) is Activity.UNKNOWN
     assert activity(1, 4, 7) is Activity.UNKNOWN
+
+
+def test_the_quiet_time_begins_after_the_last_active_or_unknown_measurement() -> None:
+    rule, now = IdleRule(after=5 * MINUTE), T0 + 5 * MINUTE
+    samples = measured(every(15 * SECOND, T0, now))
+
+    def quiet_since(samples: list[IdleSample], later: int = 0) -> datetime | None:
+        return judge_idle(rule, samples, now=now + later * SECOND, ready_at=T0, last_used_at=None).quiet_since
+
+    assert quiet_since(samples) == T0
+    for gpu, cpu in ((5.0, 0.0), (0.0, 10.0), (None, 0.0), (0.0, None)):
+        loud = IdleSample(at=samples[9].at, gpu=gpu, cpu=cpu)
+        assert quiet_since([*samples[:9], loud, *samples[10:]]) == loud.at
+        assert quiet_since([*samples[:-1], IdleSample(at=now, gpu=gpu, cpu=cpu)]) is None
+    assert quiet_since(samples, later=91) is None
