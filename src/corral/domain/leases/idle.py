@@ -25,10 +25,10 @@ lost measurements keep every idle instance running."""
 MOST_DISTANCE: Final = timedelta(seconds=60)
 """The longest time that one measurement speaks for. Longer, and a gap counts as measured; shorter than the interval of
 the measurements, and no instance ever counts as idle."""
-MOST_LATE: Final = timedelta(seconds=90)
-"""How old the newest measurement may be for the window to end with it: the provider publishes about a minute late.
-Shorter, and rules of less than five minutes never find four fifths measured; longer, and old measurements speak for
-the present."""
+MOST_LATE: Final = timedelta(seconds=60)
+"""How late the provider publishes. The window ends with the newest measurement if that is not older than this and two
+distances, one of which may be missed. Shorter, and rules of a few minutes never find four fifths measured; longer, and
+old measurements speak for the present."""
 
 
 class Activity(Enum):
@@ -118,7 +118,7 @@ def judge_idle(
     """
     signals = [signal for signal in (Signal.GPU, Signal.CPU) if signal in rule.signals]
     known = sorted((sample for sample in samples if signals), key=lambda sample: sample.at)
-    is_fresh = bool(known) and now - known[-1].at <= MOST_LATE
+    is_fresh = bool(known) and now - known[-1].at <= MOST_LATE + 2 * expected_distance(rule)
     end = min(known[-1].at, now) if is_fresh else now
     window = [sample for sample in known if sample.at > end - rule.after]
     used_at = last_used_at if Signal.LAST_USED in rule.signals else None

@@ -40,8 +40,10 @@ def _model(
     """The same judgement, by the rules in words: each second of the window is measured or not."""
     wanted = [s for s in (Signal.GPU, Signal.CPU) if s in rule.signals]
     limit = {Signal.GPU: rule.gpu_below, Signal.CPU: rule.cpu_below}
+    seconds = int(rule.after.total_seconds())
+    reach = {120: 15, 300: 30, 600: 60}[seconds]
     end = now
-    if wanted and samples and now - samples[-1].at <= 90 * SECOND:
+    if wanted and samples and now - samples[-1].at <= (60 + 2 * reach) * SECOND:
         end = samples[-1].at
     inside = [s for s in samples if end - rule.after < s.at <= end] if wanted else []
     values = [(getattr(s, name), limit[name]) for s in inside for name in wanted]
@@ -51,8 +53,6 @@ def _model(
         return Activity.ACTIVE
     if any(value is None for value, _ in values) or since > end - rule.after:
         return Activity.UNKNOWN
-    seconds = int(rule.after.total_seconds())
-    reach = {120: 15, 300: 30, 600: 60}[seconds]
     begin = end - rule.after
     times = [int((s.at - begin).total_seconds()) for s in inside]
     covered = {second for at in times for second in range(max(at - reach, 0), at)}
@@ -62,7 +62,7 @@ def _model(
 @given(
     rule=_RULES,
     samples=_histories(),
-    later=st.integers(0, 200),
+    later=st.integers(0, 240),
     ready=st.integers(-700, 700),
     used=st.none() | st.integers(-900, 900),
 )

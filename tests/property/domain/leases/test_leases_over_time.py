@@ -165,7 +165,7 @@ class Leases(RuleBasedStateMachine):
         reach = after / 10
         known = [at for at in self.book.measured if at <= self.now - self.lag]
         end = max(known, default=T0)
-        end = end if self.now - end <= 90 * SECOND else self.now
+        end = end if self.now - end <= MINUTE + 2 * reach else self.now
         slots = [end - number * TICK for number in range(int(after / TICK))]
         covered = [slot for slot in slots if any(slot <= at < slot + reach for at in known)]
         quiet_for = self.now - max(self.book.ready_at, self.book.used_at)

@@ -139,4 +139,5 @@ def test_the_quiet_time_begins_after_the_last_active_or_unknown_measurement() ->
         loud = IdleSample(at=samples[9].at, gpu=gpu, cpu=cpu)
         assert quiet_since([*samples[:9], loud, *samples[10:]]) == loud.at
         assert quiet_since([*samples[:-1], IdleSample(at=now, gpu=gpu, cpu=cpu)]) is None
-    assert quiet_since(samples, later=91) is None
+    assert quiet_since(samples, later=120) == T0
+    assert quiet_since(samples, later=121) is None
