@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+_GUEST = r"healthy|login|gateway_200|long_page|refused|hang|slow:\d+(\.\d+)?|status:[1-5]\d\d"
+
 
 @dataclass(frozen=True, slots=True)
 class Accepts:
@@ -116,6 +118,30 @@ def text(words: str, pattern: str) -> Accepts:
         return raw
 
     return Accepts(words, read)
+
+
+def guest() -> Accepts:
+    """How a workload answers."""
+    return text("healthy | login | gateway_200 | long_page | refused | hang | slow:SECONDS | status:CODE", _GUEST)
+
+
+def guest_rules() -> Accepts:
+    """How workloads answer, by the names of their instances."""
+    return text("REGEX=BEHAVIOUR, several joined by ;", rf"|.+=({_GUEST})(;.+=({_GUEST}))*")
+
+
+def log_stream() -> Accepts:
+    """How log streams behave."""
+    return text(
+        "normal | cut | stall | endless | long_line | garbage | "
+        "redirect or elsewhere, each also with :URL | status:CODE",
+        r"(normal|cut|stall|endless|long_line|garbage|status:[1-5]\d\d|(redirect|elsewhere)(:https?://\S+)?)",
+    )
+
+
+def load() -> Accepts:
+    """How busy an instance is."""
+    return Accepts("varying, or 0 to 100", choice("varying", *map(str, range(101))).read)
 
 
 def _whole(raw: object) -> int:

@@ -14,6 +14,7 @@ from novitasim import settings
 from novitasim.faults import faults
 from novitasim.server import control, simulator
 from novitasim.workloads import behaviour, logs
+from novitasim.world import load
 
 
 def tables() -> dict[str, str]:
@@ -29,6 +30,10 @@ def tables() -> dict[str, str]:
         "faults": _table(("fault", "what happens"), [(f"`{fault}`", faults.MEANING[fault]) for fault in faults.Fault]),
         "guests": _table(("behaviour", "what its web ports do"), list(behaviour.MEANING.items())),
         "logs": _table(("behaviour", "what its log streams do"), list(logs.MEANING.items())),
+        "samples": _table(
+            ("samples", "what metrics show from then on"),
+            [(f"`{fault}`", means) for fault, means in load.FAULT_MEANING.items()],
+        ),
         "controls": _table(
             ("call", "what it does"), [(f"`{method} {path}`", words) for method, path, words in control.described()]
         ),

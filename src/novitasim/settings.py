@@ -14,17 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from novitasim import accepts
 from novitasim.accepts import Accepts, Span, choice, one_of, seconds, span, text, whole, yes_no
-
-_GUEST = r"healthy|login|gateway_200|long_page|refused|hang|slow:\d+(\.\d+)?|status:[1-5]\d\d"
-_GUEST_WORDS = "healthy | login | gateway_200 | long_page | refused | hang | slow:SECONDS | status:CODE"
-
-_LOG = r"(normal|cut|stall|endless|long_line|garbage|status:[1-5]\d\d|(redirect|elsewhere)(:https?://\S+)?)"
-_LOG_WORDS = (
-    "normal | cut | stall | endless | long_line | garbage | redirect or elsewhere, each also with :URL | status:CODE"
-)
-
-_LOAD = Accepts("varying, or 0 to 100", choice("varying", *map(str, range(101))).read)
 
 
 class SettingError(ValueError):
@@ -192,18 +183,32 @@ class Settings:
     )
     start_after_reclaim: str = _setting("allowed", choice("allowed", "refused"), "start of a reclaimed spot instance")
 
+    # Data of stopped instances
+    keep_data_days: int = _setting(7, whole(0), "keepDataDay: a stopped instance's data is kept so long; 0 = for ever")
+    data_purged: str = _setting(
+        "removed",
+        choice("removed", "exited"),
+        "an instance whose data is purged is removed, or stays exited and its start is refused; unknown",
+    )
+    release_data_at: str = _setting(
+        "seconds",
+        choice("seconds", "milliseconds", "iso", "absent"),
+        "how list and get write releaseDataAt, when the data is purged; undocumented",
+    )
+    release_data_up: str = _setting(
+        "zero",
+        choice("zero", "empty", "absent", "kept"),
+        "releaseDataAt of an instance that is not stopped: 0, an empty text, missing, or as at its last stop; unknown",
+    )
+
     # Workloads
     guest_mode: str = _setting(
         "shared",
         choice("shared", "own_port", "localhost", "realistic", "off"),
         "how endpoints look and whether they answer",
     )
-    guest: str = _setting("healthy", text(_GUEST_WORDS, _GUEST), "how workloads answer without SIM_GUEST or a rule")
-    guest_rules: str = _setting(
-        "",
-        text("REGEX=BEHAVIOUR, several joined by ;", rf"|.+=({_GUEST})(;.+=({_GUEST}))*"),
-        "how workloads answer by instance name; the first that matches counts",
-    )
+    guest: str = _setting("healthy", accepts.guest(), "how workloads answer without SIM_GUEST or a rule")
+    guest_rules: str = _setting("", accepts.guest_rules(), "the same by instance name; the first match counts")
     ssh: str = _setting(
         "greeting", choice("greeting", "server", "none"), "port 22 only greets, is a real ssh server, or is not offered"
     )
@@ -214,9 +219,7 @@ class Settings:
     )
 
     # Logs
-    log_stream: str = _setting(
-        "normal", text(_LOG_WORDS, _LOG), "how log streams behave without SIM_LOG; see the table of log streams"
-    )
+    log_stream: str = _setting("normal", accepts.log_stream(), "how log streams behave without SIM_LOG")
     log_offered: str = _setting(
         "created", choice("created", "running"), "get shows log addresses from toCreate on, or only while running"
     )
@@ -228,10 +231,16 @@ class Settings:
     log_kept_lines: int = _setting(5000, whole(1), "lines that a log keeps; unknown")
 
     # Metrics
-    load: str = _setting("varying", _LOAD, "percent of every series that no control call set")
+    load: str = _setting("varying", accepts.load(), "percent of every series that no control call set")
     metrics_late_seconds: float = _setting(60.0, seconds(), "samples are shown so late; about a minute is documented")
     metrics_window_seconds: float = _setting(60.0, seconds(), "metrics without startTime begin so long ago")
     metrics_gaps: int = _setting(0, whole(0, 100), "percent of samples that are missing; whether any are is unknown")
+    metrics_fault: str = _setting(
+        "normal",
+        choice("normal", "none", "zeros", "stale", "repeated"),
+        "samples of instances whose samples no control call set: see Metrics above",
+    )
+    metrics_stale_seconds: float = _setting(600.0, seconds(), "with `metrics_fault`: age of the newest sample if stale")
     metrics_when_down: str = _setting(
         "absent", choice("absent", "zero"), "samples of an instance that is not running; unknown"
     )

@@ -96,10 +96,10 @@ class Simulated:
         """Fix the GPUs of a product in a cluster."""
         self.simulator.set_stock(product_id, cluster_id, gpus)
 
-    def set_load(self, name: str = "", **series: float | None) -> int:
+    def set_load(self, name: str = "", *, samples: str | None = None, **series: float | None) -> int:
         """Set how busy instances with a matching name are from now on (None: no samples); returns how many."""
         values = {key: [] if value is None else [float(value)] for key, value in series.items()}
-        return self.simulator.set_load(name, {key: tuple(value) for key, value in values.items()})
+        return self.simulator.set_load(name, {key: tuple(value) for key, value in values.items()}, samples)
 
     def ledger(self, pattern: str | None = None) -> Ledger:
         """The bills; the one group of *pattern* groups instance names into create requests."""

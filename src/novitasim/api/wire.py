@@ -6,17 +6,17 @@ Shapes only. What is uncertain about a shape is read from the settings; what is 
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from novitasim.api.endpoints import TERMINAL, Endpoints
 from novitasim.world.catalog import CpuProduct, Product
-from novitasim.world.instance import Instance, Port
+from novitasim.world.instance import NEVER, Instance, Port
+from novitasim.world.kept_data import DAY_SECONDS
 from novitasim.world.timeline import MachineShare, Status
 from novitasim.world.world import World
 
 Json = dict[str, Any]
-
-_KEEP_DATA_DAYS = 7
 
 
 def unix(at: float) -> str:
@@ -30,7 +30,7 @@ def listed(world: World, instance: Instance, now: float, endpoints: Endpoints) -
     item = _both(world, instance, now)
     item["portMappings"] = port_mappings(world, instance, now, endpoints, with_endpoint=settings.endpoint_in_list)
     item["volumeMounts"] = _mounts(world, instance, size_as_text=True)
-    item |= _product(world, instance) | _spot(world, instance, now)
+    item |= _product(world, instance) | _spot(world, instance, now) | _kept_data(world, instance, now)
     if settings.extras_in_list:
         item |= _times(instance, now)
     return item
@@ -47,7 +47,7 @@ def detailed(world: World, instance: Instance, now: float, endpoints: Endpoints)
         item["tools"] = [{"name": name, "port": str(p.port), "type": p.type} for name, p in instance.order.tools]
     if settings.spot_in_get:
         item |= _spot(world, instance, now)
-    item |= _connections(world, instance, now, endpoints)
+    item |= _connections(world, instance, now, endpoints) | _kept_data(world, instance, now)
     node = {"maxRootfsSize": 3000}
     item["node"] = node if settings.node_shape == "object" else [node]
     item["network"] = {"id": instance.order.network_id, "ip": "10.0.0.2" if instance.order.network_id else ""}
@@ -57,7 +57,7 @@ def detailed(world: World, instance: Instance, now: float, endpoints: Endpoints)
         if job.instance_id == instance.id and job.state(now) == "running"
     ]
     item["freeStorageSize"] = instance.order.rootfs_gb
-    item["keepDataDay"] = _KEEP_DATA_DAYS
+    item["keepDataDay"] = settings.keep_data_days
     return item
 
 
@@ -143,6 +143,27 @@ def _spot(world: World, instance: Instance, now: float) -> Json:
     if deadline is not None and deadline[0] <= now:
         reclaim = unix(deadline[1] if world.settings.spot_reclaim_time == "deadline" else deadline[0])
     return {"spotStatus": step.status.value if step else "", "spotReclaimTime": reclaim}
+
+
+def _kept_data(world: World, instance: Instance, now: float) -> Json:
+    """releaseDataAt: when the data of a stopped instance is purged."""
+    settings, until = world.settings, instance.data_until
+    if settings.release_data_at == "absent":
+        return {}
+    if instance.status(now) is not Status.EXITED:
+        stopped_at = instance.last(Status.EXITED, now)
+        if settings.release_data_up != "kept" or not stopped_at:
+            return {"zero": {"releaseDataAt": "0"}, "empty": {"releaseDataAt": ""}}.get(settings.release_data_up, {})
+        until = stopped_at + settings.keep_data_days * DAY_SECONDS
+    if until == NEVER:
+        return {"releaseDataAt": "0"}
+    match settings.release_data_at:
+        case "milliseconds":
+            return {"releaseDataAt": f"{unix(until)}000"}
+        case "iso":
+            return {"releaseDataAt": f"{datetime.fromtimestamp(int(until), UTC):%Y-%m-%dT%H:%M:%SZ}"}
+        case _:
+            return {"releaseDataAt": unix(until)}
 
 
 def _mounts(world: World, instance: Instance, *, size_as_text: bool) -> list[Json]:

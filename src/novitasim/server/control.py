@@ -23,7 +23,7 @@ from novitasim.faults.faults import FaultError
 from novitasim.server.simulator import ENDPOINTS, Simulator
 from novitasim.settings import SettingError
 from novitasim.world.account import Template
-from novitasim.world.load import SERIES
+from novitasim.world.load import FAULT_MEANING, SERIES
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode
@@ -156,19 +156,26 @@ class Control:
         return {}
 
     async def load(self, request: web.Request) -> object:
-        """POST /_sim/load {name, gpu, gpuMemory, cpu, memory, disk}: percent, a list per GPU, or null for none."""
+        """
+        POST /_sim/load {name, gpu, gpuMemory, cpu, memory, disk, samples}: percent, a list per GPU, or null for none.
+
+        `samples` says what is wrong with the samples from now on, whatever the load.
+        """
         body = await _body(request)
-        name = str(body.pop("name", ""))
+        name, samples = str(body.pop("name", "")), body.pop("samples", None)
         unknown = set(body) - set(SERIES)
-        if unknown or not body:
+        if unknown or not (body or samples):
             raise SettingError(
-                f"a load has no {', '.join(sorted(unknown)) or 'series'}; there are: {', '.join(SERIES)}"
+                f"a load has no {', '.join(sorted(unknown)) or 'series'}; there are: {', '.join(SERIES)}, samples"
             )
+        if samples is not None and samples not in FAULT_MEANING:
+            raise SettingError(f"samples cannot be {samples!r}; accepted: {', '.join(FAULT_MEANING)}")
         try:
             re.compile(name)
         except re.error as error:
             raise SettingError(f"name cannot be {name!r}; accepted: a regular expression ({error})") from error
-        return {"instances": self._simulator.set_load(name, {key: _percents(key, raw) for key, raw in body.items()})}
+        series = {key: _percents(key, raw) for key, raw in body.items()}
+        return {"instances": self._simulator.set_load(name, series, None if samples is None else str(samples))}
 
     async def template(self, request: web.Request) -> object:
         """POST /_sim/template {Id, ...}: a template that is shown exactly as given, however broken."""

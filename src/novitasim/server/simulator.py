@@ -22,7 +22,7 @@ from novitasim.server.clock import Clock
 from novitasim.world import ledger, spot
 from novitasim.world.instance import Instance
 from novitasim.world.journal import Journal
-from novitasim.world.load import LoadHistory, LoadStep
+from novitasim.world.load import LoadHistory, LoadStep, SamplesStep
 from novitasim.world.timeline import Status
 from novitasim.world.world import StockSet, World
 
@@ -126,10 +126,11 @@ class Simulator:
         self.world.set_stock(StockSet(product_id, cluster_id, gpus))
         self.record()
 
-    def set_load(self, name: str, series: dict[str, tuple[float, ...]]) -> int:
-        """Set how busy the instances with a matching name are from now on; returns how many these are."""
+    def set_load(self, name: str, series: dict[str, tuple[float, ...]], samples: str | None = None) -> int:
+        """Set how busy the instances with a matching name are, and how their samples are, from now on."""
         now, loads = self.now(), self.world.loads
         steps = tuple(LoadStep(at=now, series=each, values=values) for each, values in series.items())
+        sampling = () if samples is None else (SamplesStep(at=now, fault=samples),)
         meant = [
             instance.id
             for instance in self.world.instances.values()
@@ -137,7 +138,8 @@ class Simulator:
         ]
         for instance_id in meant:
             known = loads.get(instance_id) or LoadHistory(id=instance_id)
-            self.world.keep("load", loads, LoadHistory(id=instance_id, steps=known.steps + steps))
+            known = replace(known, steps=known.steps + steps, samples=known.samples + sampling)
+            self.world.keep("load", loads, known)
         self.record()
         return len(meant)
 

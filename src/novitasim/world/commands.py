@@ -11,7 +11,7 @@ import dataclasses
 
 from novitasim.api.create_request import invalid
 from novitasim.api.refusal import RefusalError
-from novitasim.world import images, ledger, spot, storages, timeline
+from novitasim.world import images, kept_data, ledger, spot, storages, timeline
 from novitasim.world.account import Job
 from novitasim.world.instance import NEVER, Failure, Instance, Order, Port
 from novitasim.world.stock import Place
@@ -61,7 +61,8 @@ def create(world: World, order: Order, now: float) -> Instance:
 def start(world: World, instance: Instance, now: float) -> Instance:
     """From exited to running, if a GPU is left."""
     _require(world, instance, now, Status.EXITED)
-    if spot.ended(instance, now) and world.settings.start_after_reclaim == "refused":
+    refused_spot = spot.ended(instance, now) and world.settings.start_after_reclaim == "refused"
+    if refused_spot or kept_data.is_purged(instance, now):
         raise _invalid_state(world)
     _check_money(world, now)
     _check_left(world, _place(instance), instance.order.gpus, now, "INSUFFICIENT_RESOURCE", kind=instance.order.kind)

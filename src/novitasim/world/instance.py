@@ -90,6 +90,8 @@ class Instance:
     hidden_from: float = NEVER
     hidden_until: float = NEVER
     starts: int = 1
+    data_until: float = NEVER
+    """While it is stopped: when its data is purged."""
 
     def step(self, now: float) -> Step:
         """Its step of the timeline; before its creation the first step."""
@@ -150,5 +152,6 @@ class Instance:
             self.found_at,
             self.hidden_from,
             self.hidden_until,
+            self.data_until,
         )
         return min((at for at in instants if at > now), default=NEVER)

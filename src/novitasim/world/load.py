@@ -1,7 +1,8 @@
 """
 How busy instances are, in percent: what a control call set, else a load that follows from the instance's id.
 
-A load counts from the instant it was set on, so that older samples do not change. Pure.
+A load counts from the instant it was set on, so that older samples do not change. So does what is wrong with the
+samples, although the instance works (`SamplesStep`). Pure.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ PER_GPU = frozenset({GPU, GPU_MEMORY})
 _USUAL = {GPU: (35, 80, 15), GPU_MEMORY: (40, 85, 2), CPU: (15, 50, 8), MEMORY: (20, 60, 3), DISK: (10, 40, 0)}
 _WAVE_SECONDS = 600.0
 
+FAULT_MEANING = {
+    "normal": "as the instance works",
+    "none": "there are none",
+    "zeros": "every measure is exactly 0",
+    "stale": "there are only those from before",
+    "repeated": "each is the last one from before, under its old time, also if that is outside the asked period",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadStep:
@@ -31,15 +40,28 @@ class LoadStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SamplesStep:
+    """From *at* on, the samples are so: a key of `FAULT_MEANING`."""
+
+    at: float
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadHistory:
-    """Every load that was set for one instance; `id` is the instance's."""
+    """Every load that was set for one instance, and how its samples are; `id` is the instance's."""
 
     id: str
     steps: tuple[LoadStep, ...] = ()
+    samples: tuple[SamplesStep, ...] = ()
 
     def values(self, series: str, at: float) -> tuple[float, ...] | None:
         """The values in force at an instant; None if none was set by then."""
         return next((s.values for s in reversed(self.steps) if s.series == series and s.at <= at), None)
+
+    def sampling(self, at: float) -> SamplesStep | None:
+        """How samples are taken at an instant; None if nothing was set by then."""
+        return next((step for step in reversed(self.samples) if step.at <= at), None)
 
 
 def value(

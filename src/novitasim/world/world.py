@@ -20,7 +20,7 @@ from typing import TypeVar
 from novitasim import settings
 from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings
-from novitasim.world import catalog
+from novitasim.world import catalog, kept_data
 from novitasim.world.account import (
     SEEDED_AUTHS,
     SEEDED_STORAGES,
@@ -113,7 +113,9 @@ class World:
             self._count(self.instances[self._ids[seq]], now)
 
     def put(self, instance: Instance, now: float, *, record: bool = True) -> Instance:
-        """Store *instance* and update the stock and the list; *record* appends it to `changes`."""
+        """Store *instance* and update the stock and the list; *record* plans its data and appends it to `changes`."""
+        if record:
+            instance = kept_data.planned(instance, self.settings, now)
         self.instances[instance.id] = instance
         self._ids[instance.seq] = instance.id
         self._names[instance.seq] = instance.order.name.lower()
@@ -185,8 +187,11 @@ class World:
         """Apply settings; raises SettingError and changes nothing if one is wrong."""
         self.settings = settings.changed(self.settings, raw)
         self.changes.append(("settings", raw))
-        for instance in self.instances.values():
-            self._count(instance, now)
+        for instance in list(self.instances.values()):
+            if kept_data.planned(instance, self.settings, now) is not instance:
+                self.put(instance, now)
+            else:
+                self._count(instance, now)
 
     def keep(self, kind: str, table: dict[str, _Kept], thing: _Kept) -> _Kept:
         """Store a part of the account in its table."""

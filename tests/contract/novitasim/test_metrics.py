@@ -128,3 +128,59 @@ async def test_a_load_outlives_a_restart(tmp_path: Path) -> None:
     async with start_simulator(state=tmp_path / "world") as sim:
         sim.advance(300)
         assert set(values((await metrics(sim, instance_id, minutes=3))["cpuUtilization"])) == {77.0}
+
+
+@pytest.mark.parametrize(
+    ("samples", "gpu", "ages_seen"),
+    [
+        ("normal", [90.0] * 4, [60, 45, 30, 15]),
+        ("none", [], []),
+        ("zeros", [0.0] * 4, [60, 45, 30, 15]),
+        ("stale", [], []),
+        ("repeated", [90.0] * 4, [120] * 4),
+    ],
+)
+async def test_samples_may_be_wrong_for_some_machines_from_an_instant_on(
+    sim: Simulated, samples: str, gpu: list[float], ages_seen: list[float]
+) -> None:
+    sim.set(metrics_late_seconds=0)
+    wrong, right = await running(sim, "wrong"), await running(sim, "right")
+    sim.set_load(gpu=90, cpu=50, memory=50, disk=50, gpuMemory=50)
+    sim.advance(115)
+    async with ClientSession(sim.root_url) as session:
+        async with session.post("/_sim/load", json={"name": "^wrong", "samples": samples}) as response:
+            assert await response.json() == {"instances": 1}
+        async with session.post("/_sim/load", json={"samples": "rotten"}) as response:
+            assert response.status == 400
+    sim.advance(120)
+    end = {"interval": 15, "startTime": int(sim.now()) - 60, "endTime": int(sim.now()) - 1}
+
+    body = await metrics(sim, wrong, **end)
+
+    assert values(body["gpuUtilization"]["avg"]) == gpu
+    assert ages(sim, body["cpuUtilization"]) == ages_seen
+    assert samples != "zeros" or not any(values(body[name])[0] for name in FLAT)
+    assert values((await metrics(sim, right, **end))["cpuUtilization"]) == [50.0] * 4
+    before = {"interval": 15, "startTime": int(sim.now()) - 180, "endTime": int(sim.now()) - 125}
+    assert values((await metrics(sim, wrong, **before))["gpuUtilization"]["avg"]) == [90.0] * 4
+
+    sim.set_load("^wrong", samples="normal")
+    sim.advance(60)
+    latest = {"interval": 15, "startTime": int(sim.now()) - 45}
+    assert values((await metrics(sim, wrong, **latest))["cpuUtilization"]) == [50.0] * 4
+
+
+async def test_samples_may_be_wrong_for_every_machine(sim: Simulated) -> None:
+    sim.set(load=40, metrics_late_seconds=0)
+    instance_id = await running(sim)
+    sim.advance(3600)
+
+    sim.set(metrics_fault="stale", metrics_stale_seconds=300)
+    assert min(ages(sim, (await metrics(sim, instance_id))["cpuUtilization"])) == 300
+    sim.set(metrics_fault="repeated")
+    assert ages(sim, (await metrics(sim, instance_id, minutes=2))["cpuUtilization"]) == [300] * 3
+    sim.set(metrics_fault="zeros")
+    assert set(values((await metrics(sim, instance_id))["cpuUtilization"])) == {0.0}
+    sim.set_load(samples="normal")
+    sim.advance(120)
+    assert values((await metrics(sim, instance_id, minutes=1))["cpuUtilization"]) == [40.0] * 2

@@ -244,7 +244,7 @@ def test_stopping_a_noticed_instance_calls_the_reclaim_off() -> None:
     stopped = commands.stop(world, reported, now + 50)
 
     assert [step.status for step in stopped.spot] == ["running"]
-    assert stopped.course[-1].at == now + 60
+    assert stopped.last(Status.EXITED, now + 100) == now + 60
 
 
 def test_a_foreseen_notice_is_an_instant_at_which_the_instance_changes() -> None:
