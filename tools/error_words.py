@@ -137,7 +137,8 @@ FAILURES: Final[Mapping[str, str]] = {
     "PROVISIONING_FAILED": "The provider refused the instance permanently, or reports an error of it (`statusError`).",
     "STARTUP_TIMEOUT": "Not ready by the deadline (create: 20 minutes; start: `INSTANCE_STARTUP_MAX_WAIT_TIME`). It is "
     "still observed, and becomes ready if it starts later.",
-    "STARTUP_FAILED": "It stopped before it was ready, or the provider refused to start it. Its disk is kept.",
+    "STARTUP_FAILED": "It stopped before it was ready, or the provider refused to start it. Its disk is kept for some "
+    "days.",
     "HEALTH_CHECK_FAILED": "It runs, but an endpoint gave a response that does not change with time.",
     "HEALTH_CHECK_TIMEOUT": "It runs, but its endpoints did not become healthy in time.",
     "SECRET_KEY_UNUSABLE": "Its secrets cannot be opened or encrypted: the key file is missing, another one, or "

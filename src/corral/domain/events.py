@@ -38,13 +38,15 @@ class EventType(StrEnum):
     TIMEOUT = "instance.timeout"
     """It did not come up in time; it is still watched."""
     STOPPED = "instance.stopped"
-    """It is stopped and keeps its disk."""
+    """It is stopped; the provider keeps its disk for some days."""
     TERMINATED = "instance.terminated"
     """It is gone, as requested."""
     VANISHED = "instance.vanished"
     """It is gone without a request."""
     RECLAIM_NOTICE = "instance.reclaim_notice"
     """The provider takes its spot machine back; `reason` says when. Again when that changes."""
+    DATA_EXPIRING = "instance.data_expiring"
+    """The provider purges the data of the stopped machine at `data.dataKeptUntil`; 48 and 6 hours before."""
     STARTUP_INITIATED = "instance.startup_initiated"
     """A start was requested."""
     STARTUP_COMPLETED = "instance.startup_completed"
@@ -173,6 +175,11 @@ def starts_to_wait(before: Instance, after: Instance) -> bool:
     return after.waiting is not None and codes[0] != codes[1]
 
 
+def warns_of_purge(before: Instance, after: Instance) -> bool:
+    """Whether a change warns that the data of the stopped machine will be purged."""
+    return after.announced_data not in {None, before.announced_data}
+
+
 def startup_event(progress: Progress) -> EventType | None:
     """The event of a start operation; None for other operations, and if it neither began nor ended."""
     before, after = progress.before, progress.after
@@ -201,6 +208,8 @@ def _names(change: Change) -> list[EventType]:
     others = [] if before is None else lease_events(before, after)
     if after.announced_spot not in {None, None if before is None else before.announced_spot}:
         others.append(EventType.RECLAIM_NOTICE)
+    if before is not None and warns_of_purge(before, after):
+        others.append(EventType.DATA_EXPIRING)
     return [*others, *(name for name in names if name is not EventType.CHANGED)] if others else names
 
 

@@ -11,6 +11,7 @@ from corral.domain.errors import Failure
 from corral.domain.health.checks import HealthCheckSpec, HealthReport
 from corral.domain.leases.lease import LeaseState
 from corral.domain.lifecycle.phases import Action, Goal, Phase
+from corral.domain.observation.kept_data import DataNotice
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.placement.catalog import BillingMode
@@ -129,6 +130,8 @@ class Observation:
     """The provider's `statusError`."""
     spot: Spot | None = None
     """What the provider last said of its spot offer; None: it is none, or nothing was said."""
+    data_kept_until: datetime | None = None
+    """When the provider purges the data of the stopped machine; None: it is not stopped, or nothing was said."""
     unlisted_since: datetime | None = None
     """When a complete listing first lacked it; None while it is listed."""
     absence_checks: int = 0
@@ -195,6 +198,8 @@ class Instance:
     observation: Observation = Observation()
     announced_spot: Spot | None = None
     """The reclaim notice of which the last event was."""
+    announced_data: DataNotice | None = None
+    """The last warning that the data of the stopped machine will be purged; None again once it runs."""
     pending: PendingAction = PendingAction()
     delete_accepted_at: datetime | None = None
     """When the provider first accepted a delete of it; from then on "not found" means that it is gone."""

@@ -13,6 +13,7 @@ from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Instance, Placement
 from corral.domain.lifecycle import creation, pending_action
 from corral.domain.lifecycle.commands import allowed_actions
+from corral.domain.lifecycle.data_expiry import expires_at
 from corral.domain.lifecycle.phases import COMING_UP, REACHABLE, Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.sighting import Endpoint, Sighting
@@ -110,6 +111,7 @@ class InstanceView:
             started_at=iso(instance.started_at),
             ready_at=iso(instance.ready_at),
             stopped_at=iso(instance.stopped_at),
+            data_kept_until=iso(expires_at(instance)),
             estimated_ready_time=iso(estimated_ready_at),
             last_seen_at=iso(_last_seen_at(instance, at.last_listing_at)),
             stale=self._is_stale(instance, at),

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.merge import Consistency, Merged, Source
-from corral.domain.observation.sighting import ProviderInstance
+from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.pricing import is_billed
 from corral.domain.timing import iso
@@ -192,6 +192,7 @@ def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) ->
         started_at=iso(seen.started_at),
         ready_at=None,
         stopped_at=iso(seen.stopped_at),
+        data_kept_until=iso(seen.data_kept_until) if seen.sighting is Sighting.EXITED else None,
         estimated_ready_time=None,
         last_seen_at=seen_at,
         stale=False,

@@ -136,6 +136,14 @@ class PlacementDetails(msgspec.Struct, rename="camel"):
     tried: list[TriedOffer]
 
 
+DataKeptUntil = Annotated[
+    str | None,
+    Meta(
+        description="When the provider purges the data of a stopped machine; null if it is not stopped, or not known."
+    ),
+]
+
+
 class InstanceDetails(msgspec.Struct, rename="camel"):
     """One instance."""
 
@@ -184,6 +192,7 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     started_at: str | None
     ready_at: Annotated[str | None, Meta(description="When it first became ready after a create or start.")]
     stopped_at: str | None
+    data_kept_until: DataKeptUntil
     estimated_ready_time: Annotated[str | None, Meta(description="While it is coming up.")]
     last_seen_at: Annotated[str | None, Meta(description="When the provider last listed it.")]
     stale: Annotated[bool, Meta(description="The provider could not be asked for two poll intervals.")]

@@ -10,7 +10,7 @@ from msgspec import Meta
 from corral.domain.operation import OperationKind
 from corral.domain.placement.catalog import BillingMode
 from corral.views.container import Image
-from corral.views.schemas import TEMPLATE_ID, ErrorDetails, InstanceDetails, Labels, Time
+from corral.views.schemas import TEMPLATE_ID, DataKeptUntil, ErrorDetails, InstanceDetails, Labels, Time
 
 
 class InstanceSummary(msgspec.Struct, rename="camel"):
@@ -34,6 +34,7 @@ class InstanceSummary(msgspec.Struct, rename="camel"):
         Meta(description="Name of the API key that created or adopted it, or `local`; null when that is not known."),
     ]
     labels: Labels
+    data_kept_until: DataKeptUntil
     ready_at: Annotated[str | None, Meta(description="When it first became ready after a create or start.")]
     estimated_ready_time: Annotated[str | None, Meta(description="While it is coming up.")]
     stale: Annotated[bool, Meta(description="The provider could not be asked for two poll intervals.")]

@@ -90,8 +90,10 @@ class Instances(InstanceReads):
 
     def stop(self, named: str, *, idempotency_key: str | None = None) -> InstanceHandle:
         """
-        Have an instance stopped: it keeps its disk, and can be started again while the provider has a GPU free there.
+        Have an instance stopped.
 
+        The provider keeps its disk for some days, until `data_kept_until`: so long it can be started again while the
+        provider has a GPU free there.
         An instance that is stopped or stopping already stays so. Raises Invalid with the code INSTANCE_NOT_STOPPABLE
         when there is nothing to stop yet, or no longer.
 

@@ -69,6 +69,29 @@ def test_times_say_never_in_two_ways() -> None:
     assert (seen.stopped_at, seen.ends_at, seen.started_at, seen.spot_reclaim_at) == (None, None, None, None)
 
 
+@pytest.mark.parametrize(
+    "written", ["1790604800", 1790604800, "1790604800000", "2026-09-28T14:13:20Z", "2026-09-28T16:13:20+02:00"]
+)
+def test_the_time_of_a_purge_is_read_in_every_unit(written: object) -> None:
+    """It is undocumented: seconds, milliseconds and ISO 8601 are all possible."""
+    assert instance(releaseDataAt=written).data_kept_until == datetime(2026, 9, 28, 14, 13, 20, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "odd", ["0", 0, "", None, "-1", 7, "never", [], {}, True, "99999999999", "1e999", "0001-01-01"]
+)
+def test_what_cannot_be_the_time_of_a_purge_is_absent(odd: object) -> None:
+    assert instance(releaseDataAt=odd, keepDataDay=7, lastStoppedAt="0").data_kept_until is None
+
+
+def test_without_the_time_of_a_purge_it_is_the_last_stop_and_the_days_that_data_is_kept() -> None:
+    """Only the number of days is documented."""
+    stopped: dict[str, object] = {"releaseDataAt": "0", "lastStoppedAt": "1790000000"}
+
+    assert instance(stopped, keepDataDay=7).data_kept_until == datetime(2026, 9, 28, 14, 13, 20, tzinfo=UTC)
+    assert [instance(stopped, keepDataDay=odd).data_kept_until for odd in (0, -1, "", None, 10**6, 1.5)] == [None] * 6
+
+
 def test_a_status_error_counts_only_when_it_says_something() -> None:
     """The provider always sends the object; empty texts mean all is well."""
     assert instance(statusError={"state": "", "message": ""}).failure is None

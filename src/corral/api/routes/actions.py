@@ -65,7 +65,7 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
     @post(f"{ONE}/stop", **_route("Stop an instance", _STOP, _DONE))
     async def stop_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """
-        Its disk is kept; a create, start or restart under way is cancelled.
+        The provider keeps its disk for some days (`dataKeptUntil`); a create, start or restart under way is cancelled.
 
         For an instance that is already stopped or stopping the response is 200, without a new operation.
         """

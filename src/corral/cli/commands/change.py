@@ -62,7 +62,8 @@ CHANGES: Final = (
         action="stop",
         act=Instances.stop,
         aim=Aim.STOPPED,
-        help="Stop instances. Each keeps its disk, and can be started again while the provider has a GPU free there.",
+        help="Stop instances. The provider keeps the disk of each for some days; until then it can be started again if "
+        "the provider has a GPU free there.",
     ),
     ChangeCommand(
         word="restart", action="restart", act=Instances.restart, aim=Aim.READY, help="Restart running instances."

@@ -6,18 +6,15 @@ Times are unix seconds as text by its documentation; milliseconds and ISO 8601 a
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
 from corral.cloud.novita import values, wire
-from corral.cloud.novita.translate import instant
+from corral.cloud.novita.translate import moment
 from corral.domain.machine.utilization import MOST_GPUS, GpuUtilization, Period, Series, Utilization, series
 
 MOST_RAW_SAMPLES: Final = 12_000
 """Of one series that are looked at: a day at the finest interval is half of it."""
-_MILLISECONDS_FROM: Final = 1e11
-"""Seconds reach this number in the year 5138."""
 
 
 def utilization(seen: wire.Measurements, within: Period) -> Utilization:
@@ -51,15 +48,4 @@ def _by_gpu(seen: wire.GpuSeries) -> dict[str, values.Part]:
 
 def _series(part: values.Part, within: Period) -> Series:
     samples = values.many(part, wire.Measurement)[-MOST_RAW_SAMPLES:]
-    return series(((_time(one.timestamp), values.number(one.value)) for one in samples), within)
-
-
-def _time(value: values.Scalar) -> datetime | None:
-    seconds = values.number(value)
-    if seconds is not None:
-        return instant(seconds / 1000 if seconds >= _MILLISECONDS_FROM else seconds)
-    try:
-        found = datetime.fromisoformat(values.text(value))
-        return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        return None
+    return series(((moment(one.timestamp), values.number(one.value)) for one in samples), within)

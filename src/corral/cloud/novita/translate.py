@@ -7,7 +7,7 @@ Pure and total: an odd value becomes None, an unknown state MOVING; nothing here
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from corral.cloud.novita import values, wire
@@ -61,6 +61,13 @@ MOST_PARTS: Final = 100
 MOST_FAILURE_LENGTH: Final = 500
 """A failure is shown and stored for each instance; longer ones, such as traces, are cut."""
 
+_MILLISECONDS_FROM: Final = 1e11
+"""Seconds reach this number in the year 5138."""
+_PURGES: Final = (datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
+"""Between these a time can be that of a purge; before, it is a number of something else, and after, never."""
+_MOST_DAYS: Final = 3650
+"""For which data can be kept; a higher number is no number of days."""
+
 
 def sighting(word: str) -> Sighting:
     """The sighting for the provider's status *word*."""
@@ -101,6 +108,7 @@ def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
         created_at=instant(seen.created_at),
         started_at=instant(seen.last_started_at),
         stopped_at=instant(seen.last_stopped_at),
+        data_kept_until=_data_kept_until(seen),
         ends_at=instant(seen.end_time),
         env_names=tuple(key for env in values.many(seen.envs, wire.Env)[:MOST_PARTS] if (key := _label(env.key))),
         volume_mounts=tuple(
@@ -159,6 +167,33 @@ def instant(seconds: values.Scalar) -> datetime | None:
         return datetime.fromtimestamp(found, UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def moment(value: values.Scalar) -> datetime | None:
+    """The instant in *value*, be it unix seconds or milliseconds, or ISO 8601 (UTC unless it says otherwise)."""
+    seconds = values.number(value)
+    if seconds is not None:
+        return instant(seconds / 1000 if seconds >= _MILLISECONDS_FROM else seconds)
+    try:
+        found = datetime.fromisoformat(values.text(value))
+        return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _data_kept_until(seen: wire.Instance) -> datetime | None:
+    """
+    When the data of a stopped instance is purged, as far as the provider says.
+
+    `releaseDataAt` is undocumented. Without one that can be read, it is the last stop and the documented `keepDataDay`.
+    """
+    announced = moment(seen.release_data_at)
+    if announced is not None and _PURGES[0] <= announced < _PURGES[1]:
+        return announced
+    stopped_at, days = instant(seen.last_stopped_at), values.whole(seen.keep_data_day)
+    if stopped_at is None or days is None or not 0 < days <= _MOST_DAYS or not _PURGES[0] <= stopped_at < _PURGES[1]:
+        return None
+    return stopped_at + timedelta(days=days)
 
 
 def _label(value: values.Scalar) -> str:

@@ -9,7 +9,7 @@ const AT_ONCE = 6; // requests under way together: as many as a browser sends to
 const VERBS = {
   start: { title: "Start", note: "Billed again from the moment it runs. The disk is unchanged.", done: "being started", price: (data) => data.price },
   restart: { title: "Restart", note: "Running programs end and start again. The disk is kept.", done: "being restarted", price: billedPrice },
-  stop: { title: "Stop", note: "Running programs end. The disk is kept, and the instance can be started again when its host has a free GPU.", done: "being stopped", price: billedPrice },
+  stop: { title: "Stop", note: "Running programs end. The provider keeps the disk for some days, in which the instance can be started again when its host has a free GPU.", done: "being stopped", price: billedPrice },
   delete: { title: "Delete", note: "The disk is deleted too. Shown as deleting, and may be billed, until the provider confirms.", done: "being deleted", price: billedPrice },
 };
 

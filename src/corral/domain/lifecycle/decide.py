@@ -9,6 +9,7 @@ from corral.domain.health.rechecks import HEALTH_FAILURES, check_time, is_unheal
 from corral.domain.instance import Instance
 from corral.domain.lifecycle import pending_action
 from corral.domain.lifecycle.creation import TIMED_OUT, decide_uncreated
+from corral.domain.lifecycle.data_expiry import purged, with_warning
 from corral.domain.lifecycle.pending_action import is_awaited
 from corral.domain.lifecycle.phases import COMING_UP, UP, Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
@@ -24,6 +25,10 @@ FALLIBLE = COMING_UP | {Phase.STOPPING}
 
 def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """The phase to record and the action to do next."""
+    return with_warning(_decide(instance, now, policy), instance, now)
+
+
+def _decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     if instance.provider_id is None:
         return decide_uncreated(instance, now, policy)
     if instance.observation.unlisted_since is not None and instance.observation.sighting is not Sighting.ABSENT:
@@ -40,7 +45,9 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
         return Decision(phase=phase, because=stopped.message, failure=stopped)
     if phase is Phase.FAILED and instance.phase is not Phase.FAILED:
         taken = " (it took the spot machine back)" if is_taken(instance.observation.spot, now) else ""
-        vanished = Failure(code="INSTANCE_VANISHED", message=f"the provider no longer has this instance{taken}")
+        vanished = Failure(
+            code="INSTANCE_VANISHED", message=f"the provider no longer has this instance{taken}{purged(instance, now)}"
+        )
         return Decision(phase=phase, because=vanished.message, failure=vanished)
     return _planned(instance, phase, now, policy)
 
@@ -93,7 +100,7 @@ def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
         return Failure(code="SPOT_RECLAIMED", message=message)
     never_up = instance.phase in COMING_UP and instance.ready_at is None
     if never_up or (instance.deadline_at is not None and is_due(instance, instance.phase)):
-        return Failure(code="STARTUP_FAILED", message="it stopped before it was ready; its disk is kept")
+        return Failure(code="STARTUP_FAILED", message="it stopped before it was ready; its disk is kept for some days")
     return None
 
 

@@ -12,7 +12,7 @@ class Goal(StrEnum):
     RUNNING = "running"
     """It is to be ready."""
     STOPPED = "stopped"
-    """It is to be stopped and to keep its disk."""
+    """It is to be stopped; the provider keeps its disk for some days."""
     GONE = "gone"
     """It is to be deleted."""
 
@@ -33,7 +33,7 @@ class Phase(StrEnum):
     STOPPING = "stopping"
     """It is to be stopped, or the provider is stopping it."""
     EXITED = "exited"
-    """Stopped; its disk is kept."""
+    """Stopped; the provider keeps its disk for some days."""
     RESTARTING = "restarting"
     """It is to be restarted, or the provider is restarting it."""
     MIGRATING = "migrating"

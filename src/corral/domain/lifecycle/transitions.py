@@ -29,6 +29,7 @@ from corral.domain.lifecycle.pending_action import has_happened
 from corral.domain.lifecycle.phases import COMING_UP, Action, Goal, Phase
 from corral.domain.lifecycle.policy import CREATE_WITHIN
 from corral.domain.lifecycle.tables import FIRST_PHASE, TRANSITIONS
+from corral.domain.observation.kept_data import DataNotice
 from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
 from corral.domain.observation.spot import is_notice
 from corral.domain.records import replace
@@ -49,6 +50,8 @@ class Decision:
     failure: Failure | None = None
     is_in_doubt: bool = False
     """Whether a create call may have happened: none is sent before its machine shows or the doubt is settled."""
+    data_notice: DataNotice | None = None
+    """The warning to give that the data of the stopped machine will be purged."""
 
 
 def check_transition(before: Instance, after: Instance) -> None:
@@ -145,6 +148,10 @@ def decided(instance: Instance, decision: Decision, now: datetime) -> Instance:
         instance = replace(instance, create=replace(instance.create, sent_at=None))
     if instance.goal is not Goal.GONE and is_notice(instance.observation.spot, instance.announced_spot):
         instance = replace(instance, announced_spot=instance.observation.spot)
+    if decision.data_notice is not None:
+        instance = replace(instance, announced_data=decision.data_notice)
+    elif instance.announced_data is not None and instance.observation.sighting is Sighting.RUNNING:
+        instance = replace(instance, announced_data=None)
     never_left = instance.pending.action is Action.START and not has_happened(instance)
     is_over = has_happened(instance) or decision.phase not in {Phase.STARTING, Phase.RESTARTING}
     if instance.pending.action is not None and is_over:

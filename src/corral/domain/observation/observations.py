@@ -13,6 +13,7 @@ from typing import Final
 from corral.domain.instance import Instance, Observation, ProviderId
 from corral.domain.lifecycle.pending_action import is_first_without_effect
 from corral.domain.lifecycle.phases import Goal, Phase
+from corral.domain.observation.kept_data import observed as observed_date
 from corral.domain.observation.matching import Match
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.observation.spot import observed as observed_spot
@@ -49,6 +50,7 @@ def with_sighting(instance: Instance, seen: ProviderInstance, times: Observation
         and last.unlisted_since is None
         and last.lookup_failed_since is None
         and last.spot == observed_spot(last.spot, seen, times.began)
+        and last.data_kept_until == _data_kept_until(last, seen)
         and not is_first_without_effect(instance, seen.sighting, times.began)
     )
     if same:
@@ -69,9 +71,14 @@ def observed(last: Observation, seen: ProviderInstance, at: datetime) -> Observa
         booted_at=seen.started_at or last.booted_at,
         failure=seen.failure,
         spot=observed_spot(last.spot, seen, at),
+        data_kept_until=_data_kept_until(last, seen),
         found_unlisted_since=last.found_unlisted_since,
         found_unlisted_at=last.found_unlisted_at,
     )
+
+
+def _data_kept_until(last: Observation, seen: ProviderInstance) -> datetime | None:
+    return observed_date(last.data_kept_until, seen, was_stopped=last.sighting is Sighting.EXITED)
 
 
 def _shows_no_restart(instance: Instance, seen: ProviderInstance, times: ObservationTimes) -> bool:

@@ -27,7 +27,7 @@ class Sighting(StrEnum):
     STOPPING = "stopping"
     """On its way down."""
     EXITED = "exited"
-    """Stopped; its disk is kept."""
+    """Stopped; its disk is kept for some days."""
     REMOVING = "removing"
     """Being deleted; may still be billed."""
     MIGRATING = "migrating"
@@ -94,6 +94,8 @@ class ProviderInstance:
     env_names: tuple[str, ...]
     volume_mounts: tuple[str, ...]
     kind: str | None
+    data_kept_until: datetime | None = None
+    """When the data of a stopped machine is purged."""
 
     @property
     def region(self) -> str | None:

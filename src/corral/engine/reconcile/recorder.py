@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from corral.base.log import log
-from corral.domain.events import Change, Progress, starts_to_wait
+from corral.domain.events import Change, Progress, starts_to_wait, warns_of_purge
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import Operation, OperationStatus, advanced
@@ -128,11 +128,12 @@ def _following(
 
 
 def _is_event(before: Instance, after: Instance) -> bool:
-    """Whether a change causes an event: another phase, progress of the pending action, a reclaim notice, a new wait."""
+    """Whether a change causes an event: another phase, progress of the pending action, a notice, a new wait."""
     return (
         before.phase is not after.phase
         or before.pending.action is not after.pending.action
         or before.pending.refused != after.pending.refused
         or before.announced_spot != after.announced_spot
         or starts_to_wait(before, after)
+        or warns_of_purge(before, after)
     )

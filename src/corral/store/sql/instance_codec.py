@@ -35,6 +35,7 @@ _STORED: Final[dict[str, str]] = {
     "observation.booted_at": "booted_at",
     "observation.failure": "provider_failure",
     "observation.spot": "spot",
+    "observation.data_kept_until": "data_kept_until",
     "observation.unlisted_since": "missing_since",
     "observation.absence_checks": "missing_checks",
     "observation.absence_checked_at": "missing_checked_at",

@@ -124,6 +124,8 @@ def _row(draft: EventDraft) -> tuple[Any, ...]:
     if draft.type is EventType.ENDING_SOON and after.lease is not None and after.lease.notice is not None:
         notice = after.lease.notice
         data |= {"cause": notice.cause, "reason": notice.reason, "endsAt": iso(notice.ends_at)}
+    if draft.type is EventType.DATA_EXPIRING and after.announced_data is not None:
+        data["dataKeptUntil"] = iso(after.announced_data.until)
     stored = _EventData(
         provider_id=after.provider_id, failure=shown_failure(after), data=data, labels=dict(after.labels)
     )

@@ -91,6 +91,7 @@ async def test_a_new_instance_is_shown_in_full(api: ServedApi) -> None:
         "startedAt": None,
         "readyAt": None,
         "stoppedAt": None,
+        "dataKeptUntil": None,
         "estimatedReadyTime": "2030-01-01T00:04:00.000Z",
         "lastSeenAt": None,
         "stale": False,

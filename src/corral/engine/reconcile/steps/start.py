@@ -27,7 +27,7 @@ from corral.engine.runtime import Runtime
 
 OF_ACCOUNT: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED"})
 """Refusals that a person puts right. They keep their code while the start is repeated until its deadline."""
-NO_GPU: Final = "its host has no free GPU now: start it again later, or create another; its disk is kept"
+NO_GPU: Final = "its host has no free GPU now: start it again later, or create another; its disk is kept for some days"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
