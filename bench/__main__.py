@@ -51,12 +51,15 @@ async def main(wanted: Sequence[str]) -> None:
     async with laid_out() as environment:
         day = environment.clock.now().date()
         machine = described(await environment.postgresql_version())
-        for topic in wanted or TOPICS:
-            async with TOPICS[topic](environment) as comparisons:
-                for comparison in comparisons:
-                    print(f"{topic}: {comparison.title} ...", file=sys.stderr, flush=True)
-                    rows += await hold(comparison)
-                    held.append(comparison)
+        try:
+            for topic in wanted or TOPICS:
+                async with TOPICS[topic](environment) as comparisons:
+                    for comparison in comparisons:
+                        print(f"{topic}: {comparison.title} ...", file=sys.stderr, flush=True)
+                        rows += await hold(comparison)
+                        held.append(comparison)
+        finally:
+            print(table(rows))  # also what was measured before a comparison failed
     facts = {
         "command": "`make bench`",
         "date": str(day),
@@ -64,7 +67,6 @@ async def main(wanted: Sequence[str]) -> None:
         "load average before": f"{busy:.1f}",
         "duration": f"{time.monotonic() - began:.0f} s",
     }
-    print(table(rows))
     if not wanted:
         RESULTS.write_text(report(facts, held, rows), encoding="utf-8")
 

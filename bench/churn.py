@@ -100,7 +100,8 @@ async def _churn(environment: Environment) -> Sample:
         finally:
             users.cancel()
             await asyncio.wait([users])
-        failed = (await _get(line, "/api/instances?limit=1&status=failed"))["total"]
+        async with Line(served.port) as fresh:  # the service closed the other while nothing was asked on it
+            failed = (await _get(fresh, "/api/instances?limit=1&status=failed"))["total"]
         outcomes = [one["outcomes"] for one in (await cloud.traffic())["endpoints"].values()]
         return {
             VANISHED.name: vanished - began,
