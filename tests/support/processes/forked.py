@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 SERVER: Final = Path(__file__).with_name("fork_server.py")
+CLIENT: Final = Path(__file__).with_name("fork_client.py")
 NO_AUTHORITIES: Final = dict.fromkeys(["SSL_CERT_FILE", "SSL_CERT_DIR"], os.devnull)
 """As in the environment of the processes: aiohttp reads the authorities that it trusts when it is imported."""
 
@@ -81,6 +83,24 @@ async def fork(
     _watching.add(watching := asyncio.create_task(watch()))
     watching.add_done_callback(_watching.discard)
     return process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellCommand:
+    """A `corral` for scripts; a shell that runs them needs *environ* and the descriptors *passed*."""
+
+    path: Path
+    environ: Mapping[str, str]
+    passed: tuple[int, ...]
+
+
+def shell_command(directory: Path, corral: Path) -> ShellCommand:
+    """Write a `corral` into *directory* that the fork server runs in place of the installed one, *corral*."""
+    path = directory / "corral"
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -ISE {shlex.quote(str(CLIENT))} "$@"\n')
+    path.chmod(0o755)
+    server = _server().fileno()
+    return ShellCommand(path=path, environ={"FORK_SERVER": str(server), "FORK_COMMAND": str(corral)}, passed=(server,))
 
 
 _watching = set[asyncio.Task[None]]()

@@ -8,8 +8,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
+from support.processes.forked import shell_command
 from support.processes.process import CORRAL, clean_environment
 
 ROOT: Final = Path(__file__).parents[3]
@@ -100,18 +102,22 @@ async def studied(found: Sequence[Lesson], address: str, cwd: Path) -> list[str]
     """
     What is printed in each lesson, run one after the other in one shell, as a person does it, to the first that fails.
 
-    `$PWD/.venv/bin` is there where the checkout is, and the home is *cwd*: commands write to `~/.ssh`.
+    `$PWD/.venv/bin` is there where the checkout is, and the home is *cwd*: commands write to `~/.ssh`. `corral` is
+    forked from a process that has imported it.
     """
-    script = "\n".join(f"{lesson.as_run(address)}\nprintf '\\n{NEXT}\\n'" for lesson in found)
-    process = await asyncio.create_subprocess_exec(
-        *("sh", "-ec", script.replace("$PWD/.venv/bin", str(CORRAL.parent))),
-        cwd=cwd,
-        env=clean_environment(PATH=f"{CORRAL.parent}:/usr/bin:/bin", HOME=str(cwd)),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
+    with TemporaryDirectory(prefix="corral-test-") as directory:
+        corral = shell_command(Path(directory), CORRAL)
+        script = "\n".join(f"{lesson.as_run(address, corral.path)}\nprintf '\\n{NEXT}\\n'" for lesson in found)
+        process = await asyncio.create_subprocess_exec(
+            *("sh", "-ec", script.replace("$PWD/.venv/bin", directory)),
+            cwd=cwd,
+            env=clean_environment(PATH=f"{directory}:{CORRAL.parent}:/usr/bin:/bin", HOME=str(cwd), **corral.environ),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            pass_fds=corral.passed,
+        )
+        output, _ = await process.communicate()
     assert process.returncode == 0, output.decode()
     return output.decode().split(f"\n{NEXT}\n")[:-1]
 
