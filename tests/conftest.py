@@ -5,29 +5,25 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import secrets
 import shutil
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
 
-import asyncpg
 import pytest
 import pytest_asyncio
 import structlog
 from hypothesis import settings as hypothesis_settings
 from support.database import prepared
+from support.database.fresh import TEMPLATE, execute, new_database
 from support.suite.schedule import Test, scheduled
 
 from corral.base.clock import SystemClock
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-
-TEMPLATE = "corral_template"
 
 hypothesis_settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 hypothesis_settings.register_profile("check", derandomize=True, deadline=None, print_blob=True, max_examples=20)
@@ -122,8 +118,8 @@ def server(short_dir: Path) -> Generator[DatabaseTarget]:
     async def start() -> DatabaseTarget:
         target = await embedded.ensure()
         others = target.named("template1")
-        await _run(others, f"ALTER DATABASE postgres RENAME TO {TEMPLATE}")  # it is migrated
-        await _run(others, "CREATE DATABASE postgres TEMPLATE template0 STRATEGY file_copy")
+        await execute(others, f"ALTER DATABASE postgres RENAME TO {TEMPLATE}")  # it is migrated
+        await execute(others, "CREATE DATABASE postgres TEMPLATE template0 STRATEGY file_copy")
         return target
 
     yield asyncio.run(start())
@@ -133,7 +129,7 @@ def server(short_dir: Path) -> Generator[DatabaseTarget]:
 @pytest.fixture
 async def target(server: DatabaseTarget) -> AsyncGenerator[DatabaseTarget]:
     """A migrated database of the test's own."""
-    async with _new_database(server) as target:
+    async with new_database(server) as target:
         yield target
 
 
@@ -148,23 +144,7 @@ async def database(target: DatabaseTarget) -> AsyncGenerator[Database]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_database(server: DatabaseTarget) -> AsyncGenerator[Database]:
     """A pool on a migrated database that the tests of a module share, for those that write nothing."""
-    async with _new_database(server) as target:
+    async with new_database(server) as target:
         database = await Database.connect(target, most_connections=12)
         yield database
         await database.close()
-
-
-@asynccontextmanager
-async def _new_database(server: DatabaseTarget) -> AsyncGenerator[DatabaseTarget]:
-    name = f"test_{secrets.token_hex(6)}"
-    await _run(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
-    yield server.named(name)
-    await _run(server, f"DROP DATABASE {name} WITH (FORCE)")
-
-
-async def _run(target: DatabaseTarget, statement: str) -> None:
-    connection = await asyncpg.connect(**target.arguments())
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()

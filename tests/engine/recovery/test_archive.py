@@ -10,7 +10,8 @@ from typing import Any
 
 import asyncpg
 import pytest
-from support.database.archives import another, content, exported, imported
+from support.database.archives import content, exported, imported
+from support.database.fresh import new_database
 from support.engines.engine_steps import REQUEST, WITH_SECRETS
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
@@ -84,7 +85,7 @@ async def lines(engine: SteppedEngine, target: DatabaseTarget) -> list[bytes]:
 @pytest.fixture
 async def empty(server: DatabaseTarget) -> AsyncGenerator[DatabaseTarget]:
     """Where to import into."""
-    async with another(server) as target:
+    async with new_database(server) as target:
         yield target
 
 
@@ -231,7 +232,7 @@ async def test_a_file_of_another_installation_is_refused_before_any_write(
     wrong: dict[str, Any], why: str, lines: list[bytes], server: DatabaseTarget
 ) -> None:
     """A newer release may mean something else by what we can read."""
-    async with another(server, migrated=False) as untouched:
+    async with new_database(server, migrated=False) as untouched:
         with pytest.raises(MalformedError, match=f"line 1: .*{why}"):
             await imported(untouched, [json.dumps({**json.loads(lines[0]), **wrong}).encode(), *lines[1:]])
 
@@ -256,7 +257,7 @@ async def test_an_empty_file_is_no_export(empty: DatabaseTarget) -> None:
 
 async def test_an_older_schema_is_read_as_it_was_and_then_brought_up_to_date(server: DatabaseTarget) -> None:
     """A backup outlives upgrades: what later migrations do to rows is done to these too."""
-    async with another(server, migrated=False) as old, another(server, migrated=False) as new:
+    async with new_database(server, migrated=False) as old, new_database(server, migrated=False) as new:
         await migrate(
             old, first=pgqueuer_adapter.install, steps=[step for step in migrations() if step.number <= BEFORE_PRICES]
         )
@@ -283,6 +284,6 @@ async def test_an_older_schema_needs_an_unused_database(lines: list[bytes], empt
 
 async def test_there_is_nothing_to_export_where_corral_never_was(server: DatabaseTarget) -> None:
     """An empty file would look like a backup."""
-    async with another(server, migrated=False) as untouched:
+    async with new_database(server, migrated=False) as untouched:
         with pytest.raises(GoalRefusedError, match="nothing to export"):
             await exported(untouched)

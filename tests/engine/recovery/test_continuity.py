@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
-from support.database.archives import another, exported, imported
+from support.database.archives import exported, imported
+from support.database.fresh import new_database
 from support.engines.stepped_engine import stepped_engine
 
 from corral.domain.lifecycle.policy import Policy
@@ -55,7 +56,7 @@ async def test_a_copy_on_the_same_server_is_not_continued(server: DatabaseTarget
     async with connected(target) as connection:
         await use(connection)
         recorded = await connection.fetchval("SELECT identity FROM corral_last_look")
-    async with another(server) as copy, connected(copy) as connection:
+    async with new_database(server) as copy, connected(copy) as connection:
         await connection.execute("UPDATE corral_last_look SET identity = $1", recorded)
         assert not await is_continued(connection)
 
@@ -77,7 +78,7 @@ async def test_an_imported_database_is_not_continued(
 ) -> None:
     """Whichever release wrote the file: what came after the export may have machines, also after the first listing."""
     is_old = into == "one of an older release"
-    async with stepped_engine(database, target) as engine, another(server, migrated=not is_old) as copy:
+    async with stepped_engine(database, target) as engine, new_database(server, migrated=not is_old) as copy:
         await engine.request_create()
         lines = await exported(target)
         if is_old:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import asyncpg
 import pytest
-from conftest import TEMPLATE
-from support.database.archives import another, exported, imported
+from support.database.archives import exported, imported
 from support.database.backups import OURS, ready, restore, rows
+from support.database.fresh import new_database
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.lifecycle.phases import Phase
@@ -28,20 +26,16 @@ HOUR = GRACE.total_seconds()
 @asynccontextmanager
 async def copied(server: DatabaseTarget, original: Database) -> AsyncGenerator[tuple[Database, DatabaseTarget]]:
     """Another database with the same rows and the same mark, as a staging service has it."""
-    name = f"copy_{secrets.token_hex(6)}"
-    connection = await asyncpg.connect(**server.arguments())
-    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
-    database = await Database.connect(server.named(name), most_connections=6)
-    try:
-        async with original.connection() as one, database.connection() as other:
-            mark = await one.fetchval("SELECT mark FROM corral_installation")
-            await other.execute("UPDATE corral_installation SET mark = $1", mark)
-        await restore(database, await rows(original))
-        yield database, server.named(name)
-    finally:
-        await database.close()
-        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        await connection.close()
+    async with new_database(server) as target:
+        database = await Database.connect(target, most_connections=6)
+        try:
+            async with original.connection() as one, database.connection() as other:
+                mark = await one.fetchval("SELECT mark FROM corral_installation")
+                await other.execute("UPDATE corral_installation SET mark = $1", mark)
+            await restore(database, await rows(original))
+            yield database, target
+        finally:
+            await database.close()
 
 
 async def noted(database: Database) -> list[Orphan]:
@@ -145,7 +139,7 @@ async def test_a_machine_made_within_the_lists_lag_before_an_import_is_not_made_
     server: DatabaseTarget, database: Database, target: DatabaseTarget
 ) -> None:
     """Neither by the process that reads the first listing after the import, nor by one that starts after it."""
-    async with stepped_engine(database, target, list_lag_seconds=40) as engine, another(server) as copy:
+    async with stepped_engine(database, target, list_lag_seconds=40) as engine, new_database(server) as copy:
         instance_id = await engine.request_create()
         await imported(copy, await exported(target))
         await engine.work()
@@ -197,7 +191,7 @@ async def test_a_request_that_fails_after_an_import_is_in_doubt_also_for_the_nex
     server: DatabaseTarget, database: Database, target: DatabaseTarget
 ) -> None:
     """Its create deadline passes before a listing can show its machine: a delete then finds the machine."""
-    async with stepped_engine(database, target, list_lag_seconds=40) as engine, another(server) as copy:
+    async with stepped_engine(database, target, list_lag_seconds=40) as engine, new_database(server) as copy:
         instance_id = await engine.request_create(minutes=1)
         lines = await exported(target)
         engine.clock.advance(50)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
-from support.database.archives import another
+from support.database.fresh import new_database
 from support.engines.engine_steps import REQUEST
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
@@ -34,7 +34,7 @@ from corral.store.tables.fleet.instance_pages import InstanceFilter
 @asynccontextmanager
 async def rebuilt_engine(server: DatabaseTarget, lost: SteppedEngine) -> AsyncGenerator[SteppedEngine]:
     """An engine over the same account with a database that holds only what was rebuilt."""
-    async with another(server) as target:
+    async with new_database(server) as target:
         database = await Database.connect(target, most_connections=12)
         try:
             await rebuild(lost, database, lost.installation)

@@ -12,7 +12,8 @@ import pytest
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.database.archives import another, content, exported, imported
+from support.database.archives import content, exported, imported
+from support.database.fresh import new_database
 from support.engines.engine_steps import REQUEST
 from support.engines.fault_engine import FaultEngine, FaultEnvironment
 
@@ -37,7 +38,7 @@ def test_export_then_import_is_the_same_memory(server: DatabaseTarget) -> None:
     """Names in any script, phases of any kind, events numbered and not."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         stack = AsyncExitStack()
-        source, copy = (runner.run(stack.enter_async_context(another(server))) for _ in range(2))
+        source, copy = (runner.run(stack.enter_async_context(new_database(server))) for _ in range(2))
 
         @settings(max_examples=HISTORIES)
         @given(history=histories, salt=texts)

@@ -6,19 +6,14 @@ And the proof of the proof: three engines with one thing wrong each are found ou
 
 from __future__ import annotations
 
-import asyncio
-import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-import asyncpg
 import pytest
-import uvloop
-from conftest import TEMPLATE
 from hypothesis import settings
-from support.engines.fault_engine import FaultEnvironment
+from support.engines.fault_runner import fault_environment
 from support.histories.histories import Stage, play
 
 from corral.cloud.novita.client import NovitaCloud
@@ -45,22 +40,9 @@ pytestmark = pytest.mark.usefixtures("quietly")
 
 @contextmanager
 def staged(server: DatabaseTarget, **choices: Any) -> Generator[Stage]:
-    """A stage with a database of its own, for an engine made with *choices*."""
-    name = f"proof_{secrets.token_hex(6)}"
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_statement(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"))
-        environment = runner.run(FaultEnvironment.open(server.named(name), **choices))
-        try:
-            yield Stage(environment, runner)
-        finally:
-            runner.run(environment.close())
-            runner.run(_statement(server, f"DROP DATABASE {name} WITH (FORCE)"))
-
-
-async def _statement(server: DatabaseTarget, statement: str) -> None:
-    connection = await asyncpg.connect(**server.arguments())
-    await connection.execute(statement)
-    await connection.close()
+    """A stage for an engine made with *choices*."""
+    with fault_environment(server, **choices) as (environment, runner):
+        yield Stage(environment, runner)
 
 
 @pytest.mark.timeout(1200)

@@ -7,21 +7,16 @@ foreign are adopted.
 
 from __future__ import annotations
 
-import asyncio
-import secrets
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 
-import asyncpg
 import msgspec
 import pytest
-import uvloop
-from conftest import TEMPLATE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.engines.audit_lines import LINE
-from support.engines.fault_engine import FaultEngine, FaultEnvironment
+from support.engines.fault_engine import FaultEngine
+from support.engines.fault_runner import fault_environment
 from support.engines.runtime import settings_of
 
 from corral.cloud.exchange import Call
@@ -49,25 +44,6 @@ ACTS = st.sampled_from(["create", "delete", "step", "hours", "sweep", "adopt", "
 
 
 pytestmark = pytest.mark.usefixtures("quietly")
-
-
-@contextmanager
-def grounded(server: DatabaseTarget) -> Generator[tuple[FaultEnvironment, asyncio.Runner]]:
-    name = f"safety_{secrets.token_hex(6)}"
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_statement(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"))
-        environment = runner.run(FaultEnvironment.open(server.named(name)))
-        try:
-            yield environment, runner
-        finally:
-            runner.run(environment.close())
-            runner.run(_statement(server, f"DROP DATABASE {name} WITH (FORCE)"))
-
-
-async def _statement(server: DatabaseTarget, statement: str) -> None:
-    connection = await asyncpg.connect(**server.arguments())
-    await connection.execute(statement)
-    await connection.close()
 
 
 class History:
@@ -120,7 +96,7 @@ class History:
 @pytest.mark.timeout(600)
 def test_other_peoples_machines_survive_everything(server: DatabaseTarget) -> None:
     """They run when we come and when we leave; what we adopted and deleted of them is gone, and our orphans too."""
-    with grounded(server) as (environment, runner):
+    with fault_environment(server) as (environment, runner):
 
         async def play(names: list[str], to_adopt: int, acts: list[str]) -> None:
             history = History(await environment.engine())

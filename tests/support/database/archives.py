@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
-
-import asyncpg
-from conftest import TEMPLATE
+from collections.abc import Iterable
 
 from corral.app import offline_tasks
 from corral.base.configuration import load
@@ -39,18 +34,6 @@ async def imported(target: DatabaseTarget, lines: Iterable[bytes]) -> Header:
     return await offline_tasks.restore(settings_for(target), lines, unheard)
 
 
-@asynccontextmanager
-async def another(server: DatabaseTarget, *, migrated: bool = True) -> AsyncGenerator[DatabaseTarget]:
-    """One more database, for as long as this is open."""
-    name = f"other_{secrets.token_hex(6)}"
-    template = f"TEMPLATE {TEMPLATE} STRATEGY file_copy" if migrated else ""
-    await _run(server, f"CREATE DATABASE {name} {template}")
-    try:
-        yield server.named(name)
-    finally:
-        await _run(server, f"DROP DATABASE {name} WITH (FORCE)")
-
-
 async def content(target: DatabaseTarget) -> dict[str, list[str]]:
     """Every row of every table that is kept, but for when instances are next looked at; and the mark."""
     database = await Database.connect(target, most_connections=1)
@@ -66,11 +49,3 @@ async def content(target: DatabaseTarget) -> dict[str, list[str]]:
 async def _rows(connection: Connection, table: str) -> list[str]:
     rows = await connection.fetch(f"SELECT (to_jsonb(t) - 'look_at')::text AS row FROM {table} AS t")  # noqa: S608
     return sorted(row["row"] for row in rows)
-
-
-async def _run(target: DatabaseTarget, statement: str) -> None:
-    connection = await asyncpg.connect(**target.arguments())
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()
