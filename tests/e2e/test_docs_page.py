@@ -5,19 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
-from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, Route, expect
 from support.clock.waiting import until
 from support.http.browser import OTHER_HOST, launched, opened_tab
+from support.http.dashboard import axe_findings
 from support.processes.process import Running, run, serving
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 BACKGROUND = {"dark": "rgb(15, 15, 15)", "light": "rgb(255, 255, 255)"}
 
 
@@ -107,17 +105,16 @@ async def test_axe_finds_nothing_while_reading(
     """In both colour schemes, which follow the system, and on a phone; while the viewer still draws, it finds more."""
     async with opened_tab(browser, scheme=scheme, width=width) as tab:
         await opened(tab.page, f"{keyed[0].address}/docs")
-        found = {"not judged yet": [""]}
+        found = ["not judged yet"]
 
         async def is_clean() -> bool:
             nonlocal found
-            judged: Any = (await Axe().run(tab.page, options=RULES)).response
-            found = {each["id"]: [node["html"] for node in each["nodes"]] for each in judged["violations"]}
+            found = await axe_findings(tab.page)
             return not found
 
         with contextlib.suppress(AssertionError):
             await until(is_clean, within=30)
-        assert found == {}
+        assert found == []
         assert await tab.page.evaluate("document.body.classList.contains('dark-mode')") is (scheme == "dark")
         assert await tab.page.evaluate("getComputedStyle(document.body).backgroundColor") == BACKGROUND[scheme]
 
