@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import datetime
 from typing import Unpack
 
 from corral_client.events import AsyncEvents
 from corral_client.instance_reads import AsyncInstanceReads, path_of
 from corral_client.models.instances import Action, Created, Instance, Plan, Progress
-from corral_client.models.orders import Order, StartTerms, body_of, camel
+from corral_client.models.leases import LastUse
+from corral_client.models.orders import LeaseOrder, Order, StartTerms, body_of, camel, lease_body
 from corral_client.transport import Transport
 from corral_client.watching import Aim, watch
 
@@ -60,6 +62,47 @@ class AsyncInstances(AsyncInstanceReads):
         """
         found = await self.get(named)
         return await self._transport.act("PATCH", Instance, path_of(found.id), body={"labels": dict(labels)}, key=None)
+
+    async def set_lease(self, named: str, **lease: Unpack[LeaseOrder]) -> Instance:
+        """
+        Change what ends an instance; what is left out stays as it was, and None removes it. Returns the instance.
+
+        Raises Invalid with the code INVALID_LEASE for a value that cannot be.
+
+            >>> (await client.instances.set_lease("train", max_duration="8h", idle={"after": "30m"})).lease.max_duration
+            '8h'
+        """
+        found = await self.get(named)
+        body = lease_body(lease)
+        return await self._transport.act("PATCH", Instance, f"{path_of(found.id)}/lease", body=body, key=None)
+
+    async def extend(self, named: str, *, by: str | None = None, until: datetime | None = None) -> Instance:
+        """
+        Let an instance live longer: *by* a duration such as 2h, or *until* a time, which has a time zone.
+
+        Before that time its lease does not end it. Raises Conflict with the code NO_LEASE when nothing would end it, or
+        INSTANCE_NOT_RUNNING; Invalid with the code LEASE_TOO_LONG beyond the service's maximum.
+
+            >>> leased = await client.instances.set_lease("train", max_duration="8h")
+            >>> (await client.instances.extend("train", by="2h")).lease.ends_because
+            'max_duration'
+        """
+        found = await self.get(named)
+        body = camel({"by": by, "until": until})
+        return await self._transport.act("POST", Instance, f"{path_of(found.id)}/extend", body=body, key=None)
+
+    async def used(self, named: str, *, at: datetime | None = None) -> LastUse:
+        """
+        Report that an instance is used, now or *at* a past time, so that it does not count as idle.
+
+        A program that works on a machine calls this once a minute, as `corral ssh` does. The time never moves back.
+
+            >>> (await client.instances.used("train")).last_used_at.tzinfo is not None
+            True
+        """
+        found = await self.get(named)
+        body = camel({"last_used_at": at})
+        return await self._transport.act("PUT", LastUse, f"{path_of(found.id)}/last-used", body=body, key=None)
 
     async def start(
         self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]

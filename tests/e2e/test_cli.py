@@ -219,6 +219,33 @@ async def test_a_wait_for_capacity_is_visible_and_survives_ctrl_c(
     assert (await shell("rm", "queued"))[0] == 0
 
 
+async def test_an_instance_ends_when_its_lease_says(shell: Shell) -> None:
+    """What ends it is asked for, shown, put off, changed and removed; what cannot be is refused."""
+    made = await shell("create", "leased", *UBUNTU, "--ttl", "8h", "--idle", "30m", "--timeout", "60")
+    listed = await shell("ls", "--name", "leased")
+    explained = await shell("why", "leased")
+    extended = await shell("extend", "leased", "2h")
+    later = await shell("lease", "leased")
+    changed = await shell("lease", "leased", "--ttl", "none", "--stop-at", "0 20 * * 1-5", "--timezone", "Asia/Tokyo")
+    removed = await shell("lease", "leased", "--none", "--json")
+    refused = await shell("extend", "leased", "2h")
+    nonsense = await shell("lease", "leased", "--idle", "soon")
+    neither = await shell("extend", "leased")
+
+    assert made[0] == 0, made
+    assert re.search(r"^lease +at most 8h; idle for 30m; stop 10m after a notice$", made[1], re.MULTILINE)
+    assert re.search(r"^NAME .* ENDS$", listed[1], re.MULTILINE)
+    assert re.search(r"^leased .* in 7 h 5\d min: max duration$", listed[1], re.MULTILINE)
+    assert re.search(r"ends in 7 h 5\d min: max duration, at ", explained[1])
+    assert re.search(r"^leased \(inst_\w+\) is not ended before .*; it ends in 9 h 5\d min: max duration$", extended[1])
+    assert re.search(r"^ends +in 9 h 5\d min: max duration, at ", later[1], re.MULTILINE)
+    assert "idle for 30m; stop at 0 20 * * 1-5 (Asia/Tokyo); stop 10m after a notice" in changed[1]
+    assert (removed[0], removed[1].strip()) == (0, "null")
+    assert (refused[0], nonsense[0], neither[0]) == (1, 2, 2)
+    assert "30m" in nonsense[2]
+    assert "say how much longer" in neither[2]
+
+
 async def test_a_name_in_use_needs_another(shell: Shell) -> None:
     """Also one of several; `--another` creates it nevertheless."""
     first = (await shell("create", "unique-2", *UBUNTU, "--no-wait"))[1].strip()

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import corral_client
-from corral.cli.commands import change, create, inspect, instance, keys, labels, listing, login, records
+from corral.cli.commands import change, create, inspect, instance, keys, labels, lease, listing, login, records
 from corral.cli.commands.machine import forward, logs, ssh, top
 from corral.cli.commands.service import doctor, recovery, serve
 from corral.cli.completion import rejoin_words
@@ -31,7 +31,7 @@ cli = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 for group in (
-    *(create, listing, instance, change, labels, logs, top, ssh, forward),
+    *(create, listing, instance, change, lease, labels, logs, top, ssh, forward),
     *(inspect, records, login, serve, doctor, recovery),
 ):
     cli.add_typer(group.commands)

@@ -7,6 +7,8 @@ from typing import Final, Literal, NotRequired, TypedDict
 
 BillingMode = Literal["spot", "onDemand"]
 LogSource = Literal["system", "instance"]
+EndAction = Literal["stop", "delete"]
+Signal = Literal["gpu", "cpu", "lastUsed"]
 
 _NAMED_BY_USERS: Final = ("env", "secrets", "labels")
 """Fields of an order whose keys are the user's own, and stay as they are."""
@@ -39,6 +41,39 @@ class Order(TypedDict):
     wait_for_capacity: NotRequired[str | int]
     webhook_url: NotRequired[str]
     health_check: NotRequired[HealthCheckOrder]
+    lease: NotRequired[LeaseOrder | None]
+    """None for no lease, also where the service has defaults."""
+
+
+class LeaseOrder(TypedDict, total=False):
+    """
+    What ends an instance; durations are text such as 30m, 8h or 1d12h.
+
+    What is left out has the service's default, or stays as it was; None removes it.
+    """
+
+    max_duration: str | None
+    idle: IdleOrder | None
+    schedule: ScheduleOrder | None
+    on_end: EndAction
+    grace: str
+
+
+class IdleOrder(TypedDict, total=False):
+    """When an instance counts as idle: each of the signals is below its limit, in percent, for so long."""
+
+    after: str
+    gpu_below: float
+    cpu_below: float
+    signals: Sequence[Signal]
+
+
+class ScheduleOrder(TypedDict, total=False):
+    """When an instance is stopped and started: cron expressions of five fields in a time zone, UTC by default."""
+
+    stop: str | None
+    start: str | None
+    timezone: str
 
 
 class VolumeOrder(TypedDict):
@@ -71,15 +106,23 @@ def body_of(order: Order) -> dict[str, object]:
     """The request body of *order*."""
     fields: dict[str, object] = {**order}
     own = {name: fields.pop(name) for name in _NAMED_BY_USERS if fields.get(name) is not None}
-    return camel(fields) | own
+    lease = {"lease": lease_body(order["lease"])} if "lease" in order else {}
+    return camel(fields) | own | lease
 
 
-def camel(order: Mapping[str, object]) -> dict[str, object]:
-    """*order* with the names of the wire; what is None is left out."""
+def lease_body(lease: LeaseOrder | None) -> dict[str, object] | None:
+    """*lease* with the names of the wire; what is None stays, because it removes a part."""
+    return None if lease is None else camel(lease, keeps_none=True)
+
+
+def camel(order: Mapping[str, object], *, keeps_none: bool = False) -> dict[str, object]:
+    """*order* with the names of the wire; what is None is left out, unless *keeps_none*."""
     named: dict[str, object] = {}
     for name, value in order.items():
         head, *tail = name.split("_")
-        if value is not None:
+        if value is not None or keeps_none:
             key = head + "".join(word.capitalize() for word in tail)
-            named[key] = camel(value) if isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownArgumentType]
+            if isinstance(value, Mapping):
+                value = camel(value, keeps_none=keeps_none)  # noqa: PLW2901  # pyright: ignore[reportUnknownArgumentType]
+            named[key] = value
     return named

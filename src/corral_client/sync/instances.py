@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Coroutine, Generator, Mapping
+from datetime import datetime
 from typing import Any, Unpack
 
 from corral_client.instances import WAIT_SECONDS, AsyncInstanceHandle, AsyncInstances, OnProgress
 from corral_client.models.instances import Action, Created, Instance, Plan, Progress
-from corral_client.models.orders import Order, StartTerms
+from corral_client.models.leases import LastUse
+from corral_client.models.orders import LeaseOrder, Order, StartTerms
 from corral_client.sync.instance_reads import InstanceReads
 from corral_client.sync.looping import LoopThread
 from corral_client.watching import Aim
@@ -65,6 +67,44 @@ class Instances(InstanceReads):
             ['train']
         """
         return self._loop.run(self._inner.set_labels(named, labels))
+
+    def set_lease(self, named: str, **lease: Unpack[LeaseOrder]) -> Instance:
+        """
+        Change what ends an instance; what is left out stays as it was, and None removes it. Returns the instance.
+
+        Raises Invalid with the code INVALID_LEASE for a value that cannot be.
+
+            >>> client.instances.set_lease("train", idle={"after": "30m"}, on_end="stop").lease.idle.after
+            '30m'
+            >>> client.instances.set_lease("train", max_duration=None, idle=None, schedule=None).lease is None
+            True
+        """
+        return self._loop.run(self._inner.set_lease(named, **lease))
+
+    def extend(self, named: str, *, by: str | None = None, until: datetime | None = None) -> Instance:
+        """
+        Let an instance live longer: *by* a duration such as 2h, or *until* a time, which has a time zone.
+
+        Before that time its lease does not end it. Raises Conflict with the code NO_LEASE when nothing would end it, or
+        INSTANCE_NOT_RUNNING; Invalid with the code LEASE_TOO_LONG beyond the service's maximum.
+
+            >>> before = client.instances.set_lease("train", max_duration="8h").lease.ends_at
+            >>> (client.instances.extend("train", by="2h").lease.ends_at - before).total_seconds()
+            7200.0
+        """
+        return self._loop.run(self._inner.extend(named, by=by, until=until))
+
+    def used(self, named: str, *, at: datetime | None = None) -> LastUse:
+        """
+        Report that an instance is used, now or *at* a past time, so that it does not count as idle.
+
+        A program that works on a machine calls this once a minute, as `corral ssh` does. The time never moves back.
+
+            >>> first = client.instances.used("train").last_used_at
+            >>> client.instances.used("train").last_used_at >= first
+            True
+        """
+        return self._loop.run(self._inner.used(named, at=at))
 
     def start(self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]) -> InstanceHandle:
         """

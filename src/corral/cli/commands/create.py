@@ -27,6 +27,7 @@ from corral.cli.create_options.container import (
     labels,
     mounts,
 )
+from corral.cli.create_options.lease import AtEnd, Grace, Idle, StartAt, StopAt, Timezone, Ttl, lease_order
 from corral.cli.exit_codes import INTERRUPTED, exit_code, explain
 from corral.cli.options import Json, Timeout, Url, connect, offered_products, offered_templates
 from corral.cli.output import price, print_json, print_line, print_note, print_table, rate
@@ -66,6 +67,13 @@ def create(
     volume: Mount = None,
     min_cuda: MinCuda = None,
     label: NewLabel = None,
+    ttl: Ttl = None,
+    idle: Idle = None,
+    on_end: AtEnd = None,
+    grace: Grace = None,
+    stop_at: StopAt = None,
+    start_at: StartAt = None,
+    timezone: Timezone = None,
     region: Annotated[str | None, typer.Option(help="Region tried first.")] = None,
     regions: Annotated[
         str | None, typer.Option(metavar="LIST", help="The only regions tried, in this order; comma-separated.")
@@ -95,7 +103,11 @@ def create(
         raise MalformedError("say what is to run: --template (`corral templates` lists them), --image, or both")
     order = Order(name=name, product_name=product, billing_mode="spot" if spot else "onDemand")
     variables, hidden = environment(env, env_file, secret, secret_file)
+    lease = lease_order(
+        ttl=ttl, idle=idle, on_end=on_end, grace=grace, stop_at=stop_at, start_at=start_at, timezone=timezone
+    )
     optional: dict[str, Any] = {
+        "lease": lease or None,
         "template_id": template,
         "image": image,
         "image_auth_id": image_auth,

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from corral.base.clock import SystemClock
+from corral.cli.lease_text import lease_facts
 from corral.cli.options import Json, Named, Url, connect, offered_names
 from corral.cli.output import clock_time, expected, price, print_found, print_json, print_line
 from corral.cli.table import Layout, print_fitted
@@ -212,6 +213,8 @@ def _next(why_report: Why, now: datetime) -> list[str]:
     instance, lines = why_report.instance, list[str]()
     if instance.estimated_ready_time is not None:
         lines.append(expected(instance.estimated_ready_time, now))
+    lease = lease_facts(instance, now)
+    lines += [f"{word} {lease[word]}" for word in ("ends", "starts") if lease.get(word) is not None]
     for job in why_report.due:
         when = "now" if job.next_retry_at is None else f"at {clock_time(job.next_retry_at)}"
         lines.append(f"{job.type} {when}" + (f", attempt {job.attempts + 1}: {job.error}" if job.error else ""))
