@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -247,6 +247,34 @@ async def test_a_port_of_a_machine_is_here_until_it_is_not_wanted(computer: Comp
 async def status(url: str) -> int:
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         return response.status
+
+
+@pytest.mark.parametrize("session", [("ssh", "box", "--", "cat"), ("ssh-proxy", "box"), ("port-forward", "box", "")])
+async def test_an_open_session_counts_as_use(computer: Computer, session: tuple[str, ...]) -> None:
+    """Editors use `ssh-proxy`. What reports it has neither the terminal nor the pipes, and ends with the session."""
+    await computer.client.instances.set_lease("box", idle={"after": "2h"})
+    before = (await computer.client.instances.used("box")).last_used_at
+    words = [word or f"{unused_port()}:{PORT}" for word in session]
+
+    async def is_used() -> bool:
+        lease = (await computer.client.instances.get("box")).lease
+        return lease is not None and lease.last_used_at is not None and lease.last_used_at > before
+
+    async with running(computer, *words) as (process, _, _said):
+        await until(is_used, what="a report of use")
+        helpers = children_of(process.pid)
+
+    await until(lambda: not [pid for pid in helpers if Path(f"/proc/{pid}").exists()], what="its end")
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that *pid* started and that still run."""
+    found: list[int] = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            if int(file.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(file.parent.name))
+    return found
 
 
 async def test_a_machine_that_offers_no_login_is_said_to(computer: Computer) -> None:

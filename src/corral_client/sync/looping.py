@@ -45,6 +45,10 @@ class LoopThread:
             ended.wait(_CLEAN_UP_SECONDS)
             raise
 
+    def start(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run *work* beside the caller; `stop` cancels it."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
         """The *items*, each made when it is asked for."""
         self._open.add(items)

@@ -22,6 +22,7 @@ from typing import Final, NoReturn
 
 from corral.cli.output import print_note
 from corral.cli.remote.errors import RemoteError
+from corral.cli.remote.heartbeat import Heartbeat
 from corral.cli.remote.login import MachineLogin, machine_login, ssh_environment, ssh_words
 from corral.cli.remote.places import Places
 from corral_client import Client, Conflict
@@ -87,10 +88,14 @@ def forward(client: Client, instance_id: str, forwards: Sequence[Forward], place
     while True:
         login, is_connected = _login(client, instance_id), False
         if login is not None:
-            with closing(_ssh_lines(login, forwards, places, url)) as lines:
+            with (
+                Heartbeat(url, instance_id) as heartbeat,
+                closing(_ssh_lines(login, forwards, places, url)) as lines,
+            ):
                 for line in lines:
                     is_connected = is_connected or line == CONNECTED
                     if line == CONNECTED:
+                        heartbeat.start()
                         _print_forwards(login, forwards)
                     elif is_connected:
                         print_note(f"ssh: {line}")

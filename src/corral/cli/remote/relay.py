@@ -8,6 +8,7 @@ import threading
 from typing import Final
 
 from corral.cli.remote.errors import RemoteError
+from corral.cli.remote.heartbeat import Heartbeat
 from corral.cli.remote.login import MachineLogin
 
 CONNECT_SECONDS: Final = 15.0
@@ -17,14 +18,19 @@ _STDIN: Final = 0
 _STDOUT: Final = 1
 
 
-def relay(login: MachineLogin) -> None:
-    """Copy bytes both ways until the machine closes the connection; raises RemoteError when there is none."""
+def relay(login: MachineLogin, heartbeat: Heartbeat) -> None:
+    """
+    Copy bytes both ways until the machine closes the connection; raises RemoteError when there is none.
+
+    *heartbeat* is started once there is one: attempts to connect are no use of the machine.
+    """
     try:
         connection = socket.create_connection((login.host, login.port), timeout=CONNECT_SECONDS)
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         raise RemoteError(f"{login.name} cannot be reached at {login.host} port {login.port}: {reason}") from error
-    with connection:
+    with connection, heartbeat:
+        heartbeat.start()
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         threading.Thread(target=_send, args=(connection,), name="stdin", daemon=True).start()

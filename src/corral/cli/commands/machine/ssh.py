@@ -13,6 +13,7 @@ from corral.cli.output import print_json, print_line, print_note
 from corral.cli.remote.authorize import authorize
 from corral.cli.remote.config import PREFIX, config_text, install, is_installed, remove
 from corral.cli.remote.errors import RemoteError
+from corral.cli.remote.heartbeat import Heartbeat, begin, fork_heartbeat
 from corral.cli.remote.login import executable, machine_login, ssh_environment, ssh_words
 from corral.cli.remote.places import places
 from corral.cli.remote.relay import relay
@@ -39,18 +40,22 @@ def ssh(
 
     Without a terminal and without a command, or with --print, the ssh command is printed instead.
     """
+    is_session = bool(command) or (sys.stdin.isatty() and sys.stdout.isatty())
+    prints = password or json or print_only or not is_session
+    heartbeat = None if prints else fork_heartbeat(url)
     with connect(url) as client:
         instance = client.instances.get(named)
         if password:
             _print_password(client, instance, json=json)
             return
-        if json or print_only or not (command or (sys.stdin.isatty() and sys.stdout.isatty())):
+        if prints:
             _print_command(instance, json=json)
             return
         login = machine_login(client, instance)
     found = places()
     found.make()
     words = ssh_words(login, found, options=("-t",) if tty else (), command=command or ())
+    begin(heartbeat, login.instance_id)
     os.execve(words[0], words, ssh_environment(login, url))  # noqa: S606  # checked words; ssh takes this process over
 
 
@@ -97,7 +102,7 @@ def ssh_proxy(named: Named, url: Url = None) -> None:
             if problem is not None:
                 print_note(f"corral: the key was not added to {instance.name}: {problem}")
                 print_note(f"corral: `corral ssh {instance.id} --password` prints the password that ssh asks for")
-    relay(login)
+    relay(login, Heartbeat(url, login.instance_id))
 
 
 def _of_host(client: Client, host: str) -> Instance:

@@ -1,0 +1,121 @@
+"""Reports of use while a session is open, on real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import msgspec
+import pytest
+from support.clock.waiting import until
+from support.http.servers import HttpAnswers, http_answer, serving
+
+from corral.cli.remote.heartbeat import Heartbeat, report_use
+from corral_client import AsyncClient
+
+READY = {
+    "id": "inst_1",
+    "name": "train",
+    "status": "ready",
+    "gpuNum": 1,
+    "rootfsSize": 60,
+    "region": "CN-HK-01",
+    "productName": "RTX 4090 24GB",
+    "templateId": "1",
+    "billingMode": "spot",
+    "createdAt": "2030-01-01T00:00:00Z",
+    "lastUsedAt": "2030-01-01T00:00:00Z",
+    "instanceId": "inst_1",
+}
+ACCEPTED = http_answer(200, msgspec.json.encode(READY), content_type="application/json")
+"""The instance, and also the answer to a report."""
+
+
+def reports(answers: HttpAnswers) -> int:
+    return sum(head.startswith("PUT /api/instances/inst_1/last-used ") for head in answers.heads)
+
+
+def threads() -> int:
+    return sum(thread.name == "corral-client" for thread in threading.enumerate())
+
+
+@asynccontextmanager
+async def open_session(answers: HttpAnswers) -> AsyncGenerator[Heartbeat]:
+    """A session that reports its use to *answers*, in the shortest intervals."""
+    async with serving(answers) as port:
+        with Heartbeat(f"http://127.0.0.1:{port}", "inst_1", every=0) as heartbeat:
+            yield heartbeat
+
+
+async def test_use_is_reported_again_and_again_while_a_session_is_open() -> None:
+    answers, before = HttpAnswers(ACCEPTED), threads()
+
+    async with open_session(answers) as heartbeat:
+        heartbeat.start()
+        heartbeat.start()
+        await until(lambda: reports(answers) >= 3)
+        assert threads() == before + 1
+
+    assert threads() == before
+
+
+async def test_nothing_is_reported_before_the_session_is_open() -> None:
+    """A forward that waits for its machine does not use it."""
+    answers = HttpAnswers(ACCEPTED)
+
+    async with open_session(answers):
+        pass
+
+    assert answers.heads == []
+
+
+async def test_a_failed_report_is_followed_by_the_next() -> None:
+    """Whether the service fails, refuses for a while or is no longer there."""
+    answers = HttpAnswers(ACCEPTED, http_answer(500), ACCEPTED, http_answer(429), b"no http", ACCEPTED)
+    pauses = [True, True, True, False]
+
+    async with serving(answers) as port, AsyncClient(f"http://127.0.0.1:{port}", max_retries=0) as client:
+        await report_use(client, "inst_1", partial(_next, pauses))
+
+    assert pauses == []
+    assert reports(answers) == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405])
+async def test_a_refused_report_is_the_last(status: int) -> None:
+    """A key that may only read, an instance that is gone, a service of an earlier release."""
+    answers = HttpAnswers(ACCEPTED, http_answer(status))
+
+    async with serving(answers) as port, AsyncClient(f"http://127.0.0.1:{port}", max_retries=0) as client:
+        await report_use(client, "inst_1", partial(_next, []))
+
+    assert reports(answers) == 1
+
+
+async def _next(pauses: list[bool]) -> bool:
+    return pauses.pop(0)
+
+
+async def test_the_end_of_a_session_waits_for_no_report() -> None:
+    """Here for one that is never answered."""
+    asked = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await asyncio.Event().wait()
+
+    def session(port: int, ended: threading.Event) -> None:
+        with Heartbeat(f"http://127.0.0.1:{port}", "inst_1") as heartbeat:
+            heartbeat.start()
+            ended.wait()
+
+    ended = threading.Event()
+    async with serving(silent) as port:
+        running = asyncio.create_task(asyncio.to_thread(session, port, ended))
+        await asked.wait()
+        ended.set()
+        await asyncio.wait_for(running, 30)
