@@ -7,7 +7,7 @@ nothing in the environment can move the queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Final, cast
 from uuid import UUID
@@ -117,29 +117,28 @@ class CorralQueries(Queries):
             qbs=QuerySchedulerBuilder(_SETTINGS),
         )
 
-    def takeable(self, types: Collection[QueueEntrypoint], taken: int) -> set[QueueEntrypoint]:
-        """Those of *types* of which a worker that has *taken* so many jobs may take more."""
-        is_full = self._most is not None and taken >= self._most()
-        return {name for name in types if not is_full or name in self._urgent}
-
-    async def dequeue(
+    async def take(
         self,
-        batch_size: int,
-        entrypoints: dict[QueueEntrypoint, EntrypointExecutionParameter],
+        types: Collection[QueueEntrypoint],
+        taken: int,
         queue_manager_id: QueueManagerId,
-        global_concurrency_limit: int | None,
         heartbeat_timeout: timedelta,
     ) -> list[Job]:
-        """Take jobs up to the limit; of urgent types alone, within the spare places."""
-        if self._pause.is_on or not entrypoints:
+        """
+        Take jobs of *types* for a worker that has *taken* so many; if it is full, urgent ones within the spare places.
+
+        No more are asked for than there is room for: PostgreSQL locks the row of each that it considers.
+        """
+        if self._pause.is_on or self._most is None:
             return []
-        if self._most is not None:
-            batch_size = global_concurrency_limit = self._most()
-            if self._urgent.issuperset(entrypoints):
-                batch_size, global_concurrency_limit = self._spare, global_concurrency_limit + self._spare
-        return await super().dequeue(
-            batch_size, entrypoints, queue_manager_id, global_concurrency_limit, heartbeat_timeout
-        )
+        most = self._most()
+        room = most - taken
+        if room <= 0:
+            types, room, most = [name for name in types if name in self._urgent], self._spare, most + self._spare
+        if not types:
+            return []
+        unlimited = {name: EntrypointExecutionParameter(concurrency_limit=0) for name in types}
+        return await self.dequeue(room, unlimited, queue_manager_id, most, heartbeat_timeout)
 
     async def due_in(self, types: Collection[QueueEntrypoint]) -> timedelta | None:
         """How long until the next job of *types* may run, negative if one waits; None without any, or while paused."""
@@ -183,9 +182,22 @@ class CorralQueueManager(QueueManager):
         super().__init__(queries, CHANNEL)
         self._corral_queries = queries
 
-    def entrypoints_below_capacity_limits(self) -> set[QueueEntrypoint]:
-        """The types of which this worker may take more jobs."""
-        return self._corral_queries.takeable(self.entrypoint_registry, len(self.job_context))
+    async def fetch_jobs(
+        self,
+        batch_size: int,  # noqa: ARG002  # PgQueuer's signature
+        global_concurrency_limit: int | None,  # noqa: ARG002
+        heartbeat_timeout: timedelta,
+    ) -> AsyncGenerator[Job]:
+        """Take jobs while there are any."""
+        while not self.shutdown.is_set():
+            taken = len(self.job_context)
+            jobs = await self._corral_queries.take(
+                self.entrypoint_registry, taken, self.queue_manager_id, heartbeat_timeout
+            )
+            if not jobs:
+                return
+            for job in jobs:
+                yield job
 
     async def _effective_dequeue_timeout(self, dequeue_timeout: timedelta) -> timedelta:
         due_in = await self._corral_queries.due_in(self.entrypoint_registry)
