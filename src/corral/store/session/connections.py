@@ -119,21 +119,19 @@ class ClosingConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ha
     asyncpg would ask the server to cancel the statement and wait for that; every ROLLBACK after it would wait as well.
     """
 
-    _built_in: ClassVar[dict[frozenset[int], Any]] = {}
+    _known_types: ClassVar[dict[tuple[object, ...], Any]] = {}
 
     async def _introspect_types(self, typeoids: Any, timeout: float | None) -> Any:  # noqa: ASYNC109  # asyncpg's
         """
-        Read what asyncpg must know of these types; of those that every server has, once a process.
+        Read what asyncpg must know of these types, once a process; of those that not every server has, once a database.
 
         asyncpg asks again on every connection, also about arrays of bytea or jsonb, which takes the server 10 ms.
         """
-        asked = frozenset(typeoids)
-        found = self._built_in.get(asked)
-        if found is None:
-            found = await super()._introspect_types(typeoids, timeout)
-            if max(asked) < FIRST_OWN_OID:
-                self._built_in[asked] = found
-        return found
+        is_built_in = max(typeoids) < FIRST_OWN_OID
+        asked = (*(() if is_built_in else (self._addr, self._params.database)), *sorted(typeoids))
+        if asked not in self._known_types:
+            self._known_types[asked] = await super()._introspect_types(typeoids, timeout)
+        return self._known_types[asked]
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # asyncpg's
         """Execute *query*; see asyncpg."""
