@@ -67,6 +67,9 @@ ODD = {
     "CORRAL_READY_STATUS": "running",
     "CORRAL_ORPHANS": "delete",
     "CORRAL_EVENT_RETENTION": "40",
+    "CORRAL_DEFAULT_TTL": "300d",
+    "CORRAL_DEFAULT_IDLE": "29d",
+    "CORRAL_MAX_TTL": "330d",
     "MAX_CONCURRENT_JOBS": "3",
     "HEALTH_CHECK_TIMEOUT_MS": "2345",
     "HEALTH_CHECK_RETRY_ATTEMPTS": "1",
@@ -349,6 +352,20 @@ async def _regions_are_tried_in_that_order(served: ServedApiWithProvider) -> Non
 
     assert plan["candidates"][0]["region"] == "AS-IN-01"
     assert set(tried) == {"AS-IN-01", "AS-SGP-02"}
+
+
+@proves("CORRAL_DEFAULT_TTL", "CORRAL_DEFAULT_IDLE", "CORRAL_MAX_TTL")
+async def _a_request_without_a_lease_gets_that_one(served: ServedApiWithProvider) -> None:
+    """And no request gets a longer one."""
+    usual, endless = await served.request_create("usual"), await served.request_create("endless", lease=None)
+    longer = {**CREATE_BODY, "name": "longer", "lease": {"maxDuration": "331d"}}
+    leases = [(await served.get(f"/api/instances/{each}")).json["lease"] for each in (usual, endless)]
+
+    assert [(each["maxDuration"], each["idle"]) for each in leases] == [
+        ("300d", {"after": "29d", "gpuBelow": 5.0, "cpuBelow": 10.0, "signals": ["gpu", "cpu", "lastUsed"]}),
+        ("330d", None),
+    ]
+    assert (await served.ask("POST", "/api/instances", json=longer)).status == 400
 
 
 @proves("INSTANCE_POLL_INTERVAL")

@@ -13,6 +13,7 @@ import inspect
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from itertools import pairwise
 from typing import Self, get_args
@@ -25,6 +26,7 @@ from corral.base import settings as declarations
 from corral.base.settings import HOLDS_TOKEN, Group, Settings
 from corral.base.urls import MASK, host_only, without_user
 from corral.domain.errors import SettingsError
+from corral.domain.leases.durations import duration_text
 
 OWN_PREFIX = "CORRAL_"
 """Unknown names with this prefix are errors: a typing mistake must not be a silent default."""
@@ -211,6 +213,8 @@ def _shown(value: object) -> str:
             return "true" if value else "false"
         case SecretStr():
             return MASK
+        case timedelta():
+            return duration_text(value)
         case tuple():
             return ",".join(str(part) for part in value)
         case _:

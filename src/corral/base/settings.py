@@ -7,8 +7,8 @@ and keep its meaning. The docstring under each field is what `corral config` and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from corral.base import urls
+from corral.domain.leases.durations import read_duration
 
 
 def _whole(name: str, default: int, least: int, most: int) -> Any:
@@ -46,6 +47,11 @@ def _address(name: str, default: str | None, *, accepts: str, holds_token: bool 
     return Field(default, alias=name, title=accepts, json_schema_extra={HOLDS_TOKEN: holds_token})
 
 
+def _duration(name: str, most_days: int) -> Any:
+    accepts = f"a duration from 1m to {most_days}d, such as 30m or 8h"
+    return Field(None, alias=name, ge=timedelta(minutes=1), le=timedelta(days=most_days), title=accepts)
+
+
 def _accepted(is_right: Callable[[str], bool]) -> AfterValidator:
     """A validator that rejects a text, also a secret one, unless *is_right* accepts it."""
 
@@ -68,12 +74,9 @@ def _split(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
-_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[a-z0-9*.:\[\]_-]+")
-
-
 def _checked_origins(words: tuple[str, ...]) -> tuple[str, ...]:
     """Raise ValueError for what no browser sends, such as an origin with a path, a capital or no scheme."""
-    if not all(_ORIGIN.fullmatch(word) for word in words):
+    if not all(urls.is_origin(word) for word in words):
         raise ValueError("not accepted")
     return words
 
@@ -82,6 +85,7 @@ HOLDS_TOKEN = "x-shown-up-to-host"  # noqa: S105  # the name of a mark
 """Marks an address that is shown only up to its host."""
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Duration = Annotated[timedelta, BeforeValidator(read_duration)]
 Origins = Annotated[Words, AfterValidator(_checked_origins)]
 
 
@@ -196,6 +200,18 @@ class InstanceSettings(Group):
     result of a create call that had been given up is deleted after an hour in any case."""
 
 
+class LeaseSettings(Group):
+    """How long instances may live."""
+
+    default_ttl: Duration | None = _duration("CORRAL_DEFAULT_TTL", 365)
+    """Longest time that an instance runs, from when it is ready, if its request names none. Unset: no limit."""
+    default_idle: Duration | None = _duration("CORRAL_DEFAULT_IDLE", 30)
+    """How long an instance must be idle until it is stopped, if its request says nothing. Unset: it is not."""
+    max_ttl: Duration | None = _duration("CORRAL_MAX_TTL", 365)
+    """Longest that a request or an extension may let an instance run, and the limit of one created without any; it cuts
+    CORRAL_DEFAULT_TTL. Adopted ones have no limit until they are given a lease. Unset: no ceiling."""
+
+
 class JobSettings(Group):
     """How much background work runs at once."""
 
@@ -273,6 +289,7 @@ class Settings(BaseModel):
     provider: ProviderSettings
     store: StoreSettings
     instances: InstanceSettings
+    leases: LeaseSettings
     jobs: JobSettings
     health_checks: HealthCheckSettings
     webhooks: WebhookSettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 MASK: Final = "********"
 HTTP: Final = frozenset({"http", "https"})
 POSTGRES: Final = frozenset({"postgresql", "postgres"})
+_ORIGIN: Final = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[a-z0-9*.:\[\]_-]+")
 
 
 def is_loopback(host: str) -> bool:
@@ -20,6 +22,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def is_origin(text: str) -> bool:
+    """Whether a browser may send *text* as an origin, or it is a pattern of such."""
+    return _ORIGIN.fullmatch(text) is not None
 
 
 def is_address(text: str, schemes: Collection[str] = HTTP) -> bool:

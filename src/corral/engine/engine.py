@@ -16,6 +16,7 @@ from corral.engine.auth.audit_log import AuditLog
 from corral.engine.commands.adopt import AdoptInstance, ProviderNameLookup
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance
+from corral.engine.commands.lease import ChangeLease
 from corral.engine.commands.relabel import RelabelInstance
 from corral.engine.commands.stop_all import StopAllInstances
 from corral.engine.events.log import EventLog
@@ -84,6 +85,7 @@ class Engine:
     stop_all: StopAllInstances
     adopt: AdoptInstance
     relabel: RelabelInstance
+    lease: ChangeLease
     gate: CreateGate
     """`start` it before the first create."""
     reconciler: Reconciler
@@ -215,6 +217,14 @@ def build_engine(runtime: Runtime) -> Engine:
         stop_all=StopAllInstances(database=database, change=change),
         adopt=adopt,
         relabel=RelabelInstance(database=database, event_publisher=event_publisher, caches=cache_registry, clock=clock),
+        lease=ChangeLease(
+            database=database,
+            event_publisher=event_publisher,
+            caches=cache_registry,
+            clock=clock,
+            describer=describer,
+            defaults=runtime.create_defaults.lease,
+        ),
         gate=gate,
         reconciler=Reconciler(
             runtime=runtime, steps=steps, recorder=recorder, gate=gate, locks=InstanceLocks(database)

@@ -16,6 +16,7 @@ from corral.cloud.simulated import SimulatedProvider
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.requests.create import CreateDefaults
+from corral.domain.requests.lease import LeaseDefaults
 from corral.engine.ids import random_id
 from corral.health.probe import Prober
 from corral.outbound.provider_logs import ProviderLogs
@@ -66,4 +67,6 @@ class Runtime:
             retry_delay_ms=checks.retry_delay_ms,
             max_wait_ms=checks.max_wait_ms,
         )
-        return CreateDefaults(region=chosen.default_region, regions=chosen.regions, health=health)
+        limits = self.settings.leases
+        lease = LeaseDefaults(max_duration=limits.default_ttl, idle_after=limits.default_idle, max_ttl=limits.max_ttl)
+        return CreateDefaults(region=chosen.default_region, regions=chosen.regions, health=health, lease=lease)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from corral.domain.container import AS_TEMPLATE
-from corral.domain.instance import CreateRequest
+from corral.domain.instance import Instance
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.pricing import usd
 from corral.views.container import (
@@ -26,6 +26,7 @@ from corral.views.container import (
     ports_of,
     volumes_of,
 )
+from corral.views.lease import RequestedLease, requested_lease
 from corral.views.schemas import TEMPLATE_ID
 
 
@@ -63,11 +64,13 @@ class CreateRequestDetails(msgspec.Struct, rename="camel"):
     max_price: Annotated[float | None, Meta(description="Most USD per GPU-hour; null: any.")]
     wait_for_capacity: Annotated[int | None, Meta(description="Seconds; null: until the deadline of the create.")]
     health_check: RequestedHealthCheck
+    lease: Annotated[RequestedLease | None, Meta(description="Its lease as it is now; null: none.")]
     webhook_host: Annotated[str | None, Meta(description="The host of its webhook; null without one.")]
 
 
-def create_request_details(request: CreateRequest) -> CreateRequestDetails:
-    """*request* as answers show it."""
+def create_request_details(instance: Instance) -> CreateRequestDetails:
+    """The request of *instance*, with its present lease, as answers show it."""
+    request, state = instance.request, instance.lease
     container = request.container or AS_TEMPLATE
     health, limit = request.health, request.max_micro_usd_per_gpu
     return CreateRequestDetails(
@@ -98,5 +101,6 @@ def create_request_details(request: CreateRequest) -> CreateRequestDetails:
             retry_delay_ms=health.retry_delay_ms,
             max_wait_time_ms=health.max_wait_ms,
         ),
+        lease=None if state is None or state.lease.is_empty else requested_lease(state.lease),
         webhook_host=None if request.webhook_url is None else urlsplit(request.webhook_url).hostname,
     )

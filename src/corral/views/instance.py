@@ -22,6 +22,7 @@ from corral.domain.operation import ENDED, InstanceWithOperation, Operation
 from corral.domain.placement.pricing import is_billed, usd
 from corral.domain.timing import iso
 from corral.views.container import env_of, ports_of, volumes_of
+from corral.views.lease import lease_details
 from corral.views.schemas import (
     CheckError,
     ConnectionDetails,
@@ -117,6 +118,7 @@ class InstanceView:
             stale=self._is_stale(instance, at),
             error=_error(pending_action.shown_failure(instance), secrets_gone=_has_lost_secrets(instance)),
             reason=self._reason(instance),
+            lease=lease_details(instance, at.now),
             spot=None if instance.observation.spot is None else _spot(instance.observation.spot),
             health_check=None if instance.health is None else _health(instance.health, instance.phase),
             operation=None if known.operation is None else _summary(known.operation),

@@ -198,6 +198,7 @@ def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) ->
         stale=False,
         error=error_details("PROVISIONING_FAILED", seen.failure or "") if failed else None,
         reason=None,
+        lease=None,
         spot=None,
         health_check=None,
         operation=None,

@@ -21,6 +21,7 @@ from corral.views.container import (
     SecretNames,
     Volumes,
 )
+from corral.views.lease import LeaseDetails
 
 TEMPLATE_ID = "Null when the request gave an image only, or Corral did not create it; then `image` is null, too."
 Time = Annotated[str, Meta(description="ISO 8601, UTC, with milliseconds.")]
@@ -204,6 +205,7 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
             "stop or delete to be confirmed."
         ),
     ]
+    lease: Annotated[LeaseDetails | None, Meta(description="How long it may live; null: nothing ends it.")]
     spot: Annotated[SpotDetails | None, Meta(description="Of a spot instance, once the provider reports it.")]
     health_check: HealthCheck | None
     operation: OperationSummary | None

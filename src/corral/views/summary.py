@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -10,6 +10,7 @@ from msgspec import Meta
 from corral.domain.operation import OperationKind
 from corral.domain.placement.catalog import BillingMode
 from corral.views.container import Image
+from corral.views.lease import EndsAt, EndsBecause, EndsReason, NotifiedAt, Quiet
 from corral.views.schemas import TEMPLATE_ID, DataKeptUntil, ErrorDetails, InstanceDetails, Labels, Time
 
 
@@ -44,6 +45,11 @@ class InstanceSummary(msgspec.Struct, rename="camel"):
         list[OperationKind],
         Meta(description="The commands that would change it now: of start, stop, restart and delete."),
     ]
+    ends_at: EndsAt = None
+    ends_because: EndsBecause = None
+    ends_reason: EndsReason = None
+    notified_at: NotifiedAt = None
+    quiet: Quiet = None
 
 
 class InstanceSummaryList(msgspec.Struct):
@@ -55,6 +61,14 @@ class InstanceSummaryList(msgspec.Struct):
     offset: int
 
 
+_SAME: Final = [name for name in InstanceSummary.__struct_fields__ if name in InstanceDetails.__struct_fields__]
+
+
 def summary_of(details: InstanceDetails) -> InstanceSummary:
     """The row of an instance."""
-    return InstanceSummary(*(getattr(details, name) for name in InstanceSummary.__struct_fields__))
+    row = InstanceSummary(*(getattr(details, name) for name in _SAME))
+    if details.lease is not None:
+        lease = details.lease
+        row.ends_at, row.ends_because, row.ends_reason = lease.ends_at, lease.ends_because, lease.reason
+        row.notified_at, row.quiet = lease.notified_at, lease.quiet
+    return row

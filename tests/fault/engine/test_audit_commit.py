@@ -13,11 +13,17 @@ from support.histories.script import Killed, Mishap
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.operation import OperationKind
+from corral.domain.requests.lease import LeaseChange, read_lease_change
 from corral.store.server.target import DatabaseTarget
 
 COUNTS = """
 SELECT (SELECT count(*) FROM corral_operations WHERE kind = 'delete') AS commands,
        (SELECT count(*) FROM corral_audit) AS lines
+"""
+
+LEASE_COUNTS = """
+SELECT generation, (SELECT count(*) FROM corral_audit) AS lines, (SELECT count(*) FROM corral_events) AS events
+FROM corral_instances WHERE id = $1
 """
 
 
@@ -47,4 +53,29 @@ async def test_a_command_is_committed_with_its_line_or_not(engine: FaultEngine, 
         counts = await connection.fetchrow(COUNTS)
 
     assert (counts["commands"], counts["lines"]) == (written, written)
+    assert engine.script.mishaps == []
+
+
+@pytest.mark.parametrize(("mishap", "written"), [(Mishap.KILLED_BEFORE, 0), (Mishap.KILLED_AFTER, 1)])
+@pytest.mark.parametrize("is_use", [False, True])
+async def test_a_change_of_a_lease_is_committed_with_its_line_or_not(
+    engine: FaultEngine, mishap: Mishap, written: int, *, is_use: bool
+) -> None:
+    """A new lease with its event, and a use, which is no event."""
+    instance_id = await engine.request_create()
+    change = read_lease_change({"maxDuration": "8h"})
+    assert isinstance(change, LeaseChange)
+    async with engine.environment.database.connection() as connection:
+        before = await connection.fetchrow(LEASE_COUNTS, instance_id)
+    engine.script.write([mishap])
+    with contextlib.suppress(Killed, StoreUnavailableError):
+        if is_use:
+            await engine.parts.lease.use(instance_id, None, CONTEXT)
+        else:
+            await engine.parts.lease.change(instance_id, change, CONTEXT)
+    async with engine.environment.database.connection() as connection:
+        after = await connection.fetchrow(LEASE_COUNTS, instance_id)
+
+    assert (after["generation"] - before["generation"], after["lines"] - before["lines"]) == (written, written)
+    assert after["events"] - before["events"] == (0 if is_use else written)
     assert engine.script.mishaps == []

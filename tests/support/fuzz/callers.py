@@ -16,7 +16,14 @@ from yarl import URL
 from corral.api.http.context import RequestIds, counted_address
 from corral.api.http.edge import _is_local, request_ids
 from corral.api.http.errors import problem
-from corral.api.http.request_readers import RequestReader, read_key, read_labels
+from corral.api.http.request_readers import (
+    RequestReader,
+    read_extend,
+    read_key,
+    read_labels,
+    read_lease_merge,
+    read_use,
+)
 from corral.api.middleware.auth import sent_key
 from corral.domain.access import is_key_name, key_digest
 from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
@@ -39,7 +46,7 @@ _IDS: Final = RequestIds(request_id="r", correlation_id="c")
 
 
 def read_create_body(data: bytes) -> None:
-    """A body, as what its first line says: an order, terms, a key, labels, an adoption; or all problems of it."""
+    """A body, as what its first line says: an order, terms, a key, labels, a lease, an adoption; or all problems of it."""
     (word, *_), body = headed(data, "order")
     try:
         found = _RUNNER.run(_read(word, body))
@@ -67,6 +74,12 @@ async def _read(word: str, body: bytes) -> Any:
             return read_key(body)
         case "labels":
             return read_labels(body)
+        case "lease":
+            return read_lease_merge(body)
+        case "extend":
+            return read_extend(body)
+        case "use":
+            return read_use(body)
         case "adoption":
             return await _READER.read_adoption(body)
         case _:

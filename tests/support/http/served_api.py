@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from corral.api.http.limits import Limits
+from corral.cache.registry import CacheName
 from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
 from corral.engine.maintenance.orphans import OrphanRule
@@ -45,6 +46,7 @@ class ServedApi:
             changed = altered(found, **fields)
             assert await instances.update(changed, wake_at=None).run(connection)
         self.service.parts.answers.forget()  # as the notification of the commit does
+        self.env.caches.drop(CacheName.INSTANCE_DETAILS, changed.id)
         return instances.updated(changed)
 
 
@@ -58,11 +60,12 @@ async def opened(
     listing: dict[str, bool] | None = None,
     lookup: bool = False,
     orphans: OrphanRule = "report",
+    leases: dict[str, str] | None = None,
     limits: Limits | None = None,
     **parts: Any,
 ) -> AsyncGenerator[ServedApi]:
     """
-    Serve for as long as this is open; *caches* and *listing* are settings, by the names of the environment.
+    Serve for as long as this is open; *caches*, *listing* and *leases* are settings, by the names of the environment.
 
     *parts* replace fields of the runtime.
     """
@@ -70,6 +73,7 @@ async def opened(
     settings = settings_of(
         **(caches or {}),
         **(listing or {}),
+        **(leases or {}),
         CORRAL_READY_STATUS=ready_word,
         CORRAL_ORPHANS=orphans,
         INSTANCE_STARTUP_ENABLE_NAME_LOOKUP=lookup,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
 
 from corral.domain.errors import MalformedError, SpecInvalidError
 from corral.domain.instance import Labels
+from corral.domain.leases.changes import Extension
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.observation.adoption import Adoption
 from corral.domain.requests.action import read_command_options
@@ -15,6 +17,7 @@ from corral.domain.requests.create import CreateDefaults, RequestedInstance, rea
 from corral.domain.requests.fields import Problems
 from corral.domain.requests.key import KeyRequest, read_key_request
 from corral.domain.requests.labels import read_label_change
+from corral.domain.requests.lease import LeaseChange, read_extension, read_last_used, read_lease_change
 from corral.webhooks.guard import AddressGuard
 
 T = TypeVar("T")
@@ -58,18 +61,33 @@ class RequestReader:
 
 def read_key(body: bytes, *, beside: Problems = ()) -> KeyRequest:
     """The API key to create in *body*; raises as `RequestReader.read` does."""
-    found = read_key_request(decoded(body))
-    if isinstance(found, tuple) or beside:
-        raise SpecInvalidError([*beside, *(found if isinstance(found, tuple) else ())])
-    return found
+    return _checked(read_key_request(decoded(body)), beside)
 
 
 def read_labels(body: bytes, *, beside: Problems = ()) -> Labels:
     """The labels to give an instance in *body*; raises as `RequestReader.read` does."""
-    found = read_label_change(decoded(body))
+    return _checked(read_label_change(decoded(body)), beside)["labels"]
+
+
+def read_lease_merge(body: bytes, *, beside: Problems = ()) -> LeaseChange:
+    """What to change of a lease in *body*; raises as `RequestReader.read` does."""
+    return _checked(read_lease_change(decoded(body)), beside)
+
+
+def read_extend(body: bytes, *, beside: Problems = ()) -> Extension:
+    """The extension of a lease in *body*; raises as `RequestReader.read` does."""
+    return _checked(read_extension(decoded(body)), beside)
+
+
+def read_use(body: bytes, *, beside: Problems = ()) -> datetime | None:
+    """When an instance was used, in *body*, which may be empty: None; raises as `RequestReader.read` does."""
+    return _checked(read_last_used(decoded(body) if body.strip() else {}), beside)
+
+
+def _checked(found: T | Problems, beside: Problems) -> T:
     if isinstance(found, tuple) or beside:
         raise SpecInvalidError([*beside, *(found if isinstance(found, tuple) else ())])
-    return found["labels"]
+    return found
 
 
 def decoded(body: bytes) -> Any:

@@ -89,7 +89,8 @@ def operations(found: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 def with_body(schema: JsonSchema, *, required: bool = False) -> type[Operation]:
     """The class of an operation whose body `domain/requests` reads, with *schema*, and not the framework."""
     [full] = schema["examples"]
-    required_names = {*schema.get("required", ()), *schema.get("anyOf", [{}])[0].get("required", ())}
+    choices = schema.get("anyOf") or schema.get("oneOf") or [{}]
+    required_names = {*schema.get("required", ()), *choices[0].get("required", ())}
     minimal = {name: value for name, value in full.items() if name in required_names}
     shown = {
         "minimal": Example(summary="Only what is required", value=minimal),

@@ -78,6 +78,10 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances/stop"): {400: ("INSTANCE_NOT_STOPPABLE",), **NAMED},
     ("post", "/api/instances/delete"): NAMED,
     ("post", "/api/instances/{instance_id}/adopt"): {**PROVIDER, 404: ("INSTANCE_NOT_FOUND",)},
+    ("post", "/api/instances/{instance_id}/extend"): {
+        400: ("LEASE_TOO_LONG",),
+        409: ("NO_LEASE", "INSTANCE_NOT_RUNNING"),
+    },
     ("post", "/api/instances/sync"): PROVIDER,
     ("get", "/api/instances/{instance_id}/credentials"): {409: ("NO_CREDENTIALS_YET",)},
     ("get", "/api/instances/{instance_id}/logs"): LOGS,

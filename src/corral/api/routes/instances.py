@@ -129,7 +129,9 @@ def _create(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
             plan = plan_details(await engine.create.plan(wanted.request))
             return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(plan))
         command = context.command(HTTPStatus.CREATED)
-        outcome = await engine.create.create(wanted.request, command, labels=wanted.labels, secrets=wanted.secrets)
+        outcome = await engine.create.create(
+            wanted.request, command, labels=wanted.labels, secrets=wanted.secrets, lease=wanted.lease
+        )
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)
         return committed(context, outcome.response, is_audited=True)
@@ -200,7 +202,7 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
 
         The address of its webhook and the query of its health check are left out, because they may hold a token.
         """
-        return create_request_details((await engine.queries.instance(instance_id)).instance.request)
+        return create_request_details((await engine.queries.instance(instance_id)).instance)
 
     return [list_instances, get_instance, get_create_request]
 

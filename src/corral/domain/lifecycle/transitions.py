@@ -25,6 +25,8 @@ from corral.domain.instance import (
     Placement,
     ProviderId,
 )
+from corral.domain.leases.changes import new_state
+from corral.domain.leases.lease import Lease
 from corral.domain.lifecycle.pending_action import has_happened
 from corral.domain.lifecycle.phases import COMING_UP, Action, Goal, Phase
 from corral.domain.lifecycle.policy import CREATE_WITHIN
@@ -71,6 +73,7 @@ def requested(
     now: datetime,
     created_by: str | None = None,
     labels: Labels = (),
+    lease: Lease | None = None,
 ) -> Instance:
     """A new instance, which is to be created."""
     wait = timedelta(seconds=request.wait_for_capacity_seconds or 0)
@@ -83,6 +86,7 @@ def requested(
         created_at=now,
         created_by=created_by,
         labels=labels,
+        lease=None if lease is None else new_state(lease, now),
         phase_since=now,
         deadline_at=now + wait + CREATE_WITHIN,
         placement=placement,

@@ -15,6 +15,7 @@ from typing import Any, cast
 from corral.domain.container import ContainerSpec
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import CreateRequest, Labels
+from corral.domain.leases.lease import Lease
 from corral.domain.observation.adoption import Adoption
 from corral.domain.placement.catalog import BillingMode, EnvironmentVariable, region_order
 from corral.domain.placement.pricing import micro_usd
@@ -37,6 +38,8 @@ from corral.domain.requests.fields import (
 )
 from corral.domain.requests.health_check import HEALTH_CHECK, read_with_health_check
 from corral.domain.requests.labels import LABELS
+from corral.domain.requests.lease import LeaseDefaults, read_lease
+from corral.domain.requests.lease_fields import LEASE
 from corral.domain.requests.secrets import SECRETS, secret_problems
 
 LONGEST_TEMPLATE_ID = 100
@@ -174,6 +177,7 @@ CREATE_BODY = {
         {**_CREATE_FIELDS, **CONTAINER_FIELDS},
         CreateRequest,
         healthCheck=HEALTH_CHECK,
+        lease=LEASE,
     ),
     "anyOf": [{"required": ["templateId"]}, {"required": ["image"]}],
 }
@@ -190,6 +194,7 @@ class CreateDefaults:
     regions: tuple[str, ...]
     """The priority list, tried after the requested region."""
     health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
+    lease: LeaseDefaults = field(default_factory=LeaseDefaults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,13 +205,17 @@ class RequestedInstance:
     labels: Labels = ()
     secrets: tuple[EnvironmentVariable, ...] = ()
     """The values are stored encrypted, and nowhere else."""
+    lease: Lease | None = None
 
 
 def read_create_request(raw: object, defaults: CreateDefaults) -> RequestedInstance | Problems:
     """The request in *raw*, a decoded JSON body; or every problem with it."""
     values, problems = read_with_health_check(raw, _CREATE_FIELDS, defaults.health)
+    lease: Lease | None = None
     if isinstance(raw, dict):
         values["container"], wrong = _read_container(cast("dict[str, Any]", raw))
+        problems += wrong
+        lease, wrong = read_lease(cast("dict[str, Any]", raw), defaults.lease)
         problems += wrong
     secrets, container = values.pop("secrets", ()), values.get("container")
     if secrets:
@@ -219,7 +228,7 @@ def read_create_request(raw: object, defaults: CreateDefaults) -> RequestedInsta
     values["regions"] = _order_of_regions(first, listed, defaults.region, defaults.regions)
     values.setdefault("health", defaults.health)
     labels = values.pop("labels", ())
-    return RequestedInstance(request=CreateRequest(**values), labels=labels, secrets=secrets)
+    return RequestedInstance(request=CreateRequest(**values), labels=labels, secrets=secrets, lease=lease)
 
 
 def _read_container(raw: dict[str, Any]) -> tuple[ContainerSpec | None, Problems]:

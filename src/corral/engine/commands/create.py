@@ -23,6 +23,7 @@ from corral.domain.errors import SettingsError
 from corral.domain.events import Change
 from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.domain.instance import CreateRequest, Instance, InstanceId, Labels, OperationId, Placement
+from corral.domain.leases.lease import Lease
 from corral.domain.lifecycle.creation import KEY_UNUSABLE, expected_placement
 from corral.domain.lifecycle.transitions import requested
 from corral.domain.operation import Operation, OperationKind, new_operation
@@ -103,6 +104,7 @@ class CreateInstance:
         *,
         labels: Labels = (),
         secrets: Sequence[EnvironmentVariable] = (),
+        lease: Lease | None = None,
     ) -> CreatedInstance | KeyRow:
         """
         Record a new instance; raises NotFoundError when its product, template or volume is not available.
@@ -116,7 +118,7 @@ class CreateInstance:
         ranking = await self._candidates(request)
         ready_at = await self.estimates.ready_at(request.product_name, now)
         placement = expected_placement(ranking, request.gpu_num)
-        instance = self._new_instance(request, placement, context, now=now, labels=labels)
+        instance = self._new_instance(request, placement, context, now=now, labels=labels, lease=lease)
         created = self._created(instance, context, ready_at=ready_at)
         row = None if context.key is None else context.key.row(created.response)
         line = context.line(at=now, instance_id=created.instance.id)
@@ -156,6 +158,7 @@ class CreateInstance:
         *,
         now: datetime,
         labels: Labels,
+        lease: Lease | None,
     ) -> Instance:
         return requested(
             request,
@@ -165,6 +168,7 @@ class CreateInstance:
             now=now,
             created_by=context.caller,
             labels=labels,
+            lease=lease,
         )
 
     def _created(self, instance: Instance, context: CommandContext, *, ready_at: datetime) -> CreatedInstance:

@@ -81,9 +81,15 @@ class InstanceDescriber:
 
     async def details(self, known: InstanceWithOperation, *, at: datetime | None = None) -> InstanceDetails:
         """What is shown of *known* now, or what was shown at *at*."""
-        now, listed_at = self.clock.now() if at is None else at, self.last_listing_at()
-        then = AsOf(now=now, last_listing_at=None if listed_at is None else min(listed_at, now))
-        ready_at = None
+        now, ready_at = self.clock.now() if at is None else at, None
         if known.operation is not None and self.view.has_estimate(known):
             ready_at = await self.estimates.ready_at(known.instance.request.product_name, known.operation.created_at)
-        return self.view.details(known, then, estimated_ready_at=ready_at)
+        return self.known_at(known, now, estimated_ready_at=ready_at)
+
+    def known_at(
+        self, known: InstanceWithOperation, now: datetime, *, estimated_ready_at: datetime | None = None
+    ) -> InstanceDetails:
+        """What is shown of *known* at *now*; reads nothing, so the estimate is given."""
+        listed_at = self.last_listing_at()
+        then = AsOf(now=now, last_listing_at=None if listed_at is None else min(listed_at, now))
+        return self.view.details(known, then, estimated_ready_at=estimated_ready_at)
