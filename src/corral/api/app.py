@@ -33,7 +33,7 @@ from corral.api.middleware.rate_limit import RequestLimit
 from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMiddleware
 from corral.api.openapi.document import CompletedJson, keep_steady, operation_id
 from corral.api.routes import actions, audit, catalog, events, instances, keys, orphans, webhooks
-from corral.api.routes.leases import fleet, lease
+from corral.api.routes.leases import auto_stop, fleet, lease
 from corral.api.routes.machine import credentials, logs, utilization
 from corral.api.routes.service import caches, docs, health, jobs, metrics, settings
 from corral.base.clock import Clock
@@ -95,6 +95,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         *instances.handlers(engine, reader, parts.clock),
         *actions.handlers(engine, reader),
         *lease.handlers(engine),
+        *auto_stop.handlers(engine),
         *fleet.handlers(engine),
         *orphans.handlers(engine),
         *credentials.handlers(engine.credentials, engine.audit),

@@ -16,6 +16,7 @@ from corral.engine.auth.audit_log import AuditLog
 from corral.engine.commands.adopt import AdoptInstance, ProviderNameLookup
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance
+from corral.engine.commands.judge_leases import JudgeLeases
 from corral.engine.commands.lease import ChangeLease
 from corral.engine.commands.relabel import RelabelInstance
 from corral.engine.commands.stop_all import StopAllInstances
@@ -86,6 +87,7 @@ class Engine:
     adopt: AdoptInstance
     relabel: RelabelInstance
     lease: ChangeLease
+    judge_leases: JudgeLeases
     gate: CreateGate
     """`start` it before the first create."""
     reconciler: Reconciler
@@ -225,6 +227,7 @@ def build_engine(runtime: Runtime) -> Engine:
             describer=describer,
             defaults=runtime.create_defaults.lease,
         ),
+        judge_leases=JudgeLeases(database=database, queue=queue, clock=clock),
         gate=gate,
         reconciler=Reconciler(
             runtime=runtime, steps=steps, recorder=recorder, gate=gate, locks=InstanceLocks(database)

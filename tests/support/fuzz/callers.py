@@ -46,7 +46,7 @@ _IDS: Final = RequestIds(request_id="r", correlation_id="c")
 
 
 def read_create_body(data: bytes) -> None:
-    """A body, as what its first line says: an order, terms, a key, labels, a lease, an adoption; or all problems of it."""
+    """A body, as what its first line says: an order, terms, a key, labels, a lease, an adoption; or its problems."""
     (word, *_), body = headed(data, "order")
     try:
         found = _RUNNER.run(_read(word, body))

@@ -48,6 +48,8 @@ FIRST: Final = (
     "stopNamedInstance",
     "deleteNamedInstance",
     "stopAllInstances",
+    "getAutoStopStats",
+    "triggerAutoStop",
     "listAllInstances",
     "syncInstances",
     "listOrphans",
