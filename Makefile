@@ -57,8 +57,9 @@ bench: .venv/.dev ## measure Corral, alone and beside simpler things, into bench
 chaos: .venv/.dev ## kill, freeze, cut off, restore and deceive for two minutes, then check the invariants (SECONDS=, SEED=, RUNS=, RULES=)
 	@PYTHONPATH=tests $(BIN)/python -m support.chaos --seconds $(or $(SECONDS),120) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED)) $(if $(RULES),--rules $(RULES))
 
-soak: .venv/.dev ## ten minutes of 10,000 instances on 100 provider calls a minute, checked (SECONDS=, INSTANCES=, SEED=)
-	@PYTHONPATH=tests $(BIN)/python -m support.soak --seconds $(or $(SECONDS),600) --instances $(or $(INSTANCES),10000) --seed $(or $(SEED),1)
+soak: .venv/.dev ## ten minutes of 10,000 instances on 100 provider calls a minute, checked (SECONDS=, INSTANCES=, CALLS=, LEASES=, SEED=)
+	@PYTHONPATH=tests $(BIN)/python -m support.soak --seconds $(or $(SECONDS),600) --instances $(or $(INSTANCES),10000) \
+	    --calls-per-minute $(or $(CALLS),100) --leases $(or $(LEASES),0) --seed $(or $(SEED),1)
 
 fuzz: .venv/.fuzz ## read hostile bytes wherever bytes come in, guided by coverage, for five minutes (SECONDS=, TARGETS=)
 	@PYTHONPATH=tests $(BIN)/python -m support.fuzz --seconds $(or $(SECONDS),300) $(TARGETS)

@@ -91,6 +91,13 @@ class Provider:
         if answer.status != 200:
             raise RuntimeError(f"the fault was answered with {answer.status}: {answer.body[:300]!r}")
 
+    async def load(self, **load: object) -> None:
+        """Set how busy machines are, and how their samples are (`POST /_sim/load`)."""
+        async with Line(self.served.port) as line:
+            answer = await line.ask("POST", "/_sim/load", msgspec.json.encode(load))
+        if answer.status != 200:
+            raise RuntimeError(f"the load was answered with {answer.status}: {answer.body[:300]!r}")
+
     async def faults_left(self) -> int:
         """How many faults did not happen yet."""
         return len((await self._read("/_sim/fault"))["faults"])

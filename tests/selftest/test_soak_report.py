@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.soak import Plan, Report, of_budget, of_losses, of_memory, of_patience, waits
+from support.soak.report import Plan, Report, of_budget, of_losses, of_memory, of_patience, waits
 
 
 def report(**seen: object) -> Report:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.soak import Plan, soak
+from support.soak.report import Plan
+from support.soak.run import soak
 
 PLAN = Plan(instances=1000, seconds=25, calls_per_minute=300, seed=1)
 """Looks of eleven calls; so users and looks together use up the budget."""
