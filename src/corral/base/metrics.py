@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from corral.domain.events import EventType
+from corral.domain.leases.lease import EndAction, EndCause
 from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.lifecycle.tables import TRANSITIONS
 from corral.domain.operation import OperationKind
@@ -52,6 +53,16 @@ class ListingEnd(StrEnum):
     FAILED = "failed"
 
 
+class ReadEnd(StrEnum):
+    """How a read of the measurements of an instance with an idle rule ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    """What the provider did not answer is unknown, and ends nothing."""
+    POSTPONED = "postponed"
+    """The share of the rate limit for measurements was used up, or the provider keeps failing."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
     """One metric, as the reference page lists it."""
@@ -82,6 +93,7 @@ class Metrics:
         self._count_service()
         self._count_life()
         self._count_provider()
+        self._count_leases()
 
     def _count_service(self) -> None:
         self.requests = self._counter("corral_http_requests_total", "Requests answered.", "method", "route", "status")
@@ -134,6 +146,21 @@ class Metrics:
         for kind in (OperationKind.CREATE, OperationKind.START, OperationKind.RESTART):
             self.ready_seconds.labels(kind)
             self.ready_lag_seconds.labels(kind)
+
+    def _count_leases(self) -> None:
+        self.lease_notices = self._counter(
+            "corral_lease_notices_total", "Notices that a lease will end an instance.", "cause"
+        )
+        self.lease_ends = self._counter("corral_lease_ends_total", "Instances ended by their lease.", "cause", "action")
+        for cause in EndCause:
+            self.lease_notices.labels(cause)
+            for action in EndAction:
+                self.lease_ends.labels(cause, action)
+        self.idle_reads = self._counter(
+            "corral_idle_reads_total", "Reads of how busy an instance with an idle rule was, by outcome.", "outcome"
+        )
+        for end in ReadEnd:
+            self.idle_reads.labels(end)
 
     def _count_provider(self) -> None:
         self.provider_calls = self._counter(

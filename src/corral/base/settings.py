@@ -154,7 +154,7 @@ class ProviderSettings(Group):
     )
     """Calls a minute to the provider, by all processes together; `auto` learns the limit from its answers."""
     metrics_share: float = Field(0.2, alias="CORRAL_METRICS_SHARE", ge=0.01, le=0.5, title="a number from 0.01 to 0.5")
-    """Share of these calls that may read how busy machines are, for plots and `corral top`."""
+    """Share of these calls that may read how busy machines are, for plots, `corral top` and idle rules of leases."""
     breaker_threshold: int = _whole("CIRCUIT_BREAKER_THRESHOLD", 0, 0, 1000)
     """Failures in a row after which the provider is not called for a while. 0: 2 more than MAX_RETRY_ATTEMPTS, at
     least 5."""

@@ -14,7 +14,7 @@ import msgspec
 from corral.cloud import rate_limit_state
 from corral.cloud.rate_limit_state import WINDOW_SECONDS
 from corral.cloud.rate_limiter import RateLimiter, RateLimitStore
-from corral.domain.errors import CloudTransientError, StoreError
+from corral.domain.errors import ShareUsedUpError, StoreError
 
 RETRY_SECONDS = 10.0
 
@@ -28,7 +28,7 @@ class SampleShare:
         self._share = share
 
     async def take(self) -> None:
-        """Count one; raises CloudTransientError when the share of the last minute is used up, or not known."""
+        """Count one; raises ShareUsedUpError when the share of the last minute is used up, or not known."""
 
         def change(raw: bytes | None, now: float) -> tuple[bytes, float]:
             state = self._limiter.at(rate_limit_state.decoded(raw, now), now)
@@ -44,7 +44,7 @@ class SampleShare:
         except StoreError:
             wait = RETRY_SECONDS
         if wait:
-            raise CloudTransientError(
+            raise ShareUsedUpError(
                 "the share of the rate limit for measurements (CORRAL_METRICS_SHARE) is used up; try again later",
                 retry_after_seconds=wait,
             )

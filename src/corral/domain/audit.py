@@ -13,6 +13,9 @@ UNKNOWN_CALLER: Final = "unknown"
 COMMAND_LINE: Final = Caller(name="command line", access=Access.ADMIN)
 """The caller of commands that change the database itself: keys, import and rebuild."""
 
+LEASE: Final = Caller(name="lease", access=Access.OPERATOR)
+"""The caller of commands that follow from the lease of an instance."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
@@ -43,6 +46,21 @@ def command_line_entry(route: str, path: str, now: datetime) -> AuditEntry:
     """The entry of a command that changes the database itself; *path* is what it changed."""
     return AuditEntry(
         at=now, caller=COMMAND_LINE, method="CLI", route=route, path=path, address="local", status=0, request_id=""
+    )
+
+
+def lease_entry(route: str, reason: str, now: datetime, instance_id: str) -> AuditEntry:
+    """The entry of a command, *route*, that follows from the lease of an instance, with the reason as its path."""
+    return AuditEntry(
+        at=now,
+        caller=LEASE,
+        method="LEASE",
+        route=route,
+        path=reason,
+        address="local",
+        status=0,
+        request_id="",
+        instance_id=instance_id,
     )
 
 

@@ -13,7 +13,8 @@ Every error, grouped by what the caller may do next.
     │   └─ RateLimitError             the caller sends too many requests
     ├─ CloudError                   a failure of the provider
     │   ├─ CloudTransientError        certainly not executed: retry later
-    │   │   └─ CircuitOpenError         not sent, because the provider keeps failing
+    │   │   ├─ CircuitOpenError         not sent, because the provider keeps failing
+    │   │   └─ ShareUsedUpError         not sent, because measurements have a share of the rate limit
     │   ├─ CloudRefusedError          permanently refused: do not retry
     │   ├─ CloudShortageError         out of stock: try the next offer
     │   └─ CloudUnknownError          may have been executed: check before a retry
@@ -154,6 +155,10 @@ class CircuitOpenError(CloudTransientError):
     """Not sent, because the provider keeps failing."""
 
     code = "CIRCUIT_BREAKER_OPEN"
+
+
+class ShareUsedUpError(CloudTransientError):
+    """Not sent, because the share of the rate limit for measurements is used up."""
 
 
 class CloudRefusedError(CloudError):

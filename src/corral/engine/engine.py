@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from corral.base.supervision import BackgroundTask
 from corral.cache.registry import CacheRegistry
 from corral.domain.observation.adoption import Adoption
 from corral.engine.auth.api_keys import ApiKeys
@@ -23,6 +24,8 @@ from corral.engine.commands.stop_all import StopAllInstances
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
+from corral.engine.leases.lease_reconciler import LeaseReconciler
+from corral.engine.leases.sampler import IdleSampler
 from corral.engine.machine.credentials import CredentialQueries
 from corral.engine.machine.fleet_utilization import FleetUtilizationQueries
 from corral.engine.machine.image_pulls import ImagePulls
@@ -91,6 +94,8 @@ class Engine:
     gate: CreateGate
     """`start` it before the first create."""
     reconciler: Reconciler
+    sampler: IdleSampler
+    """Run by the observer while it leads."""
     observer: Observer
     webhook_sender: WebhookSender
     orphan_sweep: OrphanSweep
@@ -169,6 +174,14 @@ def build_engine(runtime: Runtime) -> Engine:
         unmade=UncreatedInstances.of(cloud, observations),
         recorder=recorder,
     )
+    sampler = IdleSampler(
+        cloud=cloud,
+        database=database,
+        queue=queue,
+        clock=clock,
+        metrics=metrics,
+        calls_per_minute=lambda: runtime.reachability().calls_per_minute * settings.provider.metrics_share,
+    )
     queries = InstanceQueries(database, cache_registry)
     logs = LogRelay(cloud, queries, runtime.logs, clock=clock, metrics=metrics)
     steps = Steps(runtime=runtime, create_step=create_step, recorder=recorder, recent_lookups=recent_lookups)
@@ -230,8 +243,14 @@ def build_engine(runtime: Runtime) -> Engine:
         judge_leases=JudgeLeases(database=database, queue=queue, clock=clock),
         gate=gate,
         reconciler=Reconciler(
-            runtime=runtime, steps=steps, recorder=recorder, gate=gate, locks=InstanceLocks(database)
+            runtime=runtime,
+            steps=steps,
+            recorder=recorder,
+            gate=gate,
+            locks=InstanceLocks(database),
+            leases=LeaseReconciler(database=database, recorder=recorder, change=change, clock=clock, metrics=metrics),
         ),
+        sampler=sampler,
         observer=Observer(
             cloud=cloud,
             database=database,
@@ -246,6 +265,7 @@ def build_engine(runtime: Runtime) -> Engine:
             idle_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
             calls_per_minute=lambda: runtime.reachability().calls_per_minute,
             on_listing=merged_listing.heard,
+            leader_tasks=[BackgroundTask("idle sampler", sampler.run)],
             recent_lookups=recent_lookups,
             metrics=metrics,
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
 
 import pytest
 from support.engines.engine_steps import WITH_SECRETS
@@ -12,6 +13,7 @@ from support.histories.steps import Flow, every_step_fails_once, every_step_runs
 
 from corral.domain.events import Change, event_drafts
 from corral.domain.instance import Instance
+from corral.domain.leases.lease import Lease, Schedule
 from corral.domain.lifecycle.creation import may_be_created
 from corral.domain.operation import OperationKind
 from corral.engine.events.publisher import EventPublisher, Writer
@@ -123,8 +125,41 @@ async def stop_while_starting(engine: FaultEngine) -> None:
     await _asked(engine, OperationKind.STOP)
 
 
+async def lease_end(engine: FaultEngine) -> None:
+    """From ready to exited, by a notice and then the end of the lease."""
+    with engine.script.silently():
+        await engine.request_create(lease=Lease(max_duration=timedelta(minutes=10), grace=timedelta(minutes=2)))
+        await engine.work()
+        for _ in range(4):
+            await engine.step()
+    await engine.step(8 * 60.0)
+    for _ in range(3):  # a notice that was given late ends it later
+        await engine.step(2 * 60.0)
+    for _ in range(4):
+        await engine.step()
+
+
+async def scheduled_start(engine: FaultEngine) -> None:
+    """From ready to exited and to ready again, by the schedule of the lease."""
+    with engine.script.silently():
+        await engine.request_create(lease=Lease(schedule=Schedule(stop="10 * * * *", start="20 * * * *")))
+        await engine.work()
+        for _ in range(4):
+            await engine.step()
+        await engine.step(600.0)
+        for _ in range(6):
+            await engine.step()
+    await engine.step(600.0)
+    for _ in range(4):
+        await engine.step()
+
+
 FLOWS = pytest.mark.parametrize(
-    "flow", [create, create_with_secrets, delete, delete_in_doubt, health, stop, start, restart, stop_while_starting]
+    "flow",
+    [
+        *(create, create_with_secrets, delete, delete_in_doubt, health, stop, start, restart, stop_while_starting),
+        *(lease_end, scheduled_start),
+    ],
 )
 
 

@@ -9,6 +9,8 @@ import msgspec
 
 from corral.domain.events import Change
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
+from corral.domain.leases.changes import new_state
+from corral.domain.leases.lease import Lease
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.engine import Engine
@@ -34,7 +36,9 @@ class FetchedJob:
     is_first: bool
 
 
-async def store_create(engine: Engine, number: int, request: CreateRequest, *, minutes: float) -> InstanceId:
+async def store_create(
+    engine: Engine, number: int, request: CreateRequest, *, minutes: float, lease: Lease | None = None
+) -> InstanceId:
     """Write what the create command writes: instance, operation, event and job."""
     now = engine.runtime.clock.now()
     instance = Instance(
@@ -46,6 +50,7 @@ async def store_create(engine: Engine, number: int, request: CreateRequest, *, m
         created_at=now,
         phase_since=now,
         deadline_at=now + timedelta(minutes=minutes),
+        lease=None if lease is None else new_state(lease, now),
     )
     operation = Operation(
         id=instance.operation_id,

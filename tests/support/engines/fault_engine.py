@@ -21,6 +21,7 @@ from corral.domain.errors import CloudTransientError, CorralError, GoalRefusedEr
 from corral.domain.health.checks import HealthCheckSpec, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
 from corral.domain.instance import CreateRequest, Instance, InstanceId
+from corral.domain.leases.lease import Lease
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.creation import may_be_created
 from corral.domain.lifecycle.phases import SETTLED, Goal, Phase
@@ -186,9 +187,11 @@ class FaultEngine:
 
     # What a user does.
 
-    async def request_create(self, order: CreateRequest = REQUEST, *, minutes: float = 600) -> InstanceId:
+    async def request_create(
+        self, order: CreateRequest = REQUEST, *, minutes: float = 600, lease: Lease | None = None
+    ) -> InstanceId:
         with self.script.silently():
-            instance_id = await store_create(self.parts, next(self._numbers), order, minutes=minutes)
+            instance_id = await store_create(self.parts, next(self._numbers), order, minutes=minutes, lease=lease)
         self.requested.append(instance_id)
         if order.secret_names:
             self.with_secrets.append(instance_id)
@@ -427,7 +430,8 @@ class FaultEngine:
         recorder = replace(first.recorder, grouped=GroupedWrites(database=self.database))
         create_step = replace(first.steps.create_step, recorder=recorder)
         steps = replace(first.steps, create_step=create_step, recorder=recorder)
-        return replace(first, steps=steps, recorder=recorder, locks=InstanceLocks(self.database))
+        leases = replace(first.leases, recorder=recorder)
+        return replace(first, steps=steps, recorder=recorder, locks=InstanceLocks(self.database), leases=leases)
 
 
 class _ObedientProber(Prober):

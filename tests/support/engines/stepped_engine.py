@@ -22,6 +22,7 @@ from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudTransientError
 from corral.domain.instance import CreateRequest, Instance, InstanceId
+from corral.domain.leases.lease import Lease
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
@@ -98,8 +99,10 @@ class SteppedEngine:
     def changes(self) -> ChangeInstance:
         return self.parts.change
 
-    async def request_create(self, order: CreateRequest = REQUEST, *, minutes: float = 20) -> InstanceId:
-        return await store_create(self.parts, next(self.numbers), order, minutes=minutes)
+    async def request_create(
+        self, order: CreateRequest = REQUEST, *, minutes: float = 20, lease: Lease | None = None
+    ) -> InstanceId:
+        return await store_create(self.parts, next(self.numbers), order, minutes=minutes, lease=lease)
 
     async def ask(
         self, kind: OperationKind, instance_id: InstanceId, terms: CommandOptions | None = None

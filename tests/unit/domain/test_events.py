@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from support.engines.known import FRESH, NOW
@@ -10,6 +11,7 @@ from support.engines.known import FRESH, NOW
 from corral.domain.errors import Failure
 from corral.domain.events import Change, EventType, Progress, event_drafts, event_of
 from corral.domain.instance import OperationId
+from corral.domain.leases.lease import EndCause, Lease, LeaseState, Notice
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 
@@ -103,3 +105,33 @@ def test_a_start_is_announced_when_it_begins_and_ends(
     reported = event_drafts([change(before, after, progress=Progress(before=moved[0], after=moved[1]))])
 
     assert [one.type for one in reported] == expected
+
+
+NOTICE = Notice(cause=EndCause.IDLE, reason="GPU 0 %", given_at=NOW, ends_at=NOW + timedelta(minutes=10))
+LEASED = LeaseState(lease=Lease(max_duration=timedelta(hours=8)))
+NOTICED = replace(LEASED, notice=NOTICE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (None, LEASED, [EventType.LEASE_CHANGED]),
+        (LEASED, None, [EventType.LEASE_CHANGED]),
+        (LEASED, replace(LEASED, extended_until=NOW), [EventType.LEASE_CHANGED]),
+        (NOTICED, replace(LEASED, extended_until=NOW), [EventType.LEASE_CHANGED, EventType.ENDING_CANCELLED]),
+        (LEASED, NOTICED, [EventType.ENDING_SOON]),
+        (NOTICED, replace(LEASED, notice=replace(NOTICE, ends_at=NOW)), [EventType.ENDING_SOON]),
+        (NOTICED, LEASED, [EventType.ENDING_CANCELLED]),
+        (LEASED, replace(LEASED, last_used_at=NOW, scheduled_at=NOW), [EventType.CHANGED]),
+    ],
+)
+def test_a_changed_lease_is_reported_by_what_it_means(
+    before: LeaseState | None, after: LeaseState | None, expected: list[EventType]
+) -> None:
+    """A use alone has no event of its own, and neither has what a command does to the lease beside its own events."""
+    leased = replace(FRESH, phase=Phase.READY, lease=before)
+    alone = Change(before=leased, after=replace(leased, lease=after), because="so", at=NOW)
+    stop = replace(alone.after, operation_id=OperationId("op_2"), phase=Phase.STOPPING)
+
+    assert [draft.type for draft in event_drafts([alone])] == expected
+    assert [draft.type for draft in event_drafts([replace(alone, after=stop)])] == [EventType.CHANGED]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Instance, Observation, ProviderId
+from corral.domain.leases.lease import Lease, LeaseState
 from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.sighting import Sighting
@@ -50,3 +51,12 @@ def test_without_a_later_listing_the_instance_is_reconciled() -> None:
         )
         is None
     )
+
+
+def test_a_lease_wakes_it_before_the_rest_does() -> None:
+    """What is seen of a machine that the provider moves must not put the end of its lease off to its deadline."""
+    state = LeaseState(lease=Lease(max_duration=timedelta(minutes=30), grace=timedelta(0)))
+    moving = replace(BOOTING, phase=Phase.MIGRATING, observation=Observation(sighting=Sighting.MIGRATING))
+
+    assert looked(moving) == DEADLINE
+    assert looked(replace(moving, lease=state, ready_at=NOW - timedelta(minutes=20))) == NOW + timedelta(minutes=10)

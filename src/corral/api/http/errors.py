@@ -29,7 +29,9 @@ _CLASSES: Final[Mapping[HTTPStatus, tuple[type[errors.CorralError], ...]]] = {
     HTTPStatus.CONFLICT: (errors.GoalRefusedError, errors.StaleError),
     HTTPStatus.TOO_MANY_REQUESTS: (errors.RateLimitError,),
     HTTPStatus.INTERNAL_SERVER_ERROR: (errors.IllegalTransitionError, errors.SettingsError),
-    HTTPStatus.BAD_GATEWAY: (errors.CloudError, errors.CloudTransientError, errors.CloudRefusedError),
+    HTTPStatus.BAD_GATEWAY: (
+        *(errors.CloudError, errors.CloudTransientError, errors.ShareUsedUpError, errors.CloudRefusedError),
+    ),
     HTTPStatus.SERVICE_UNAVAILABLE: (
         *(errors.CircuitOpenError, errors.CloudShortageError, errors.ShuttingDownError, errors.OverloadedError),
         *(errors.StoreError, errors.StoreUnavailableError, errors.StoreNewerError),

@@ -15,6 +15,8 @@ from typing import Final
 from corral.domain.errors import GoalRefusedError
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Instance, OperationId
+from corral.domain.leases.changes import after_command
+from corral.domain.leases.lease import EndCause
 from corral.domain.lifecycle.phases import UP, Goal, Phase
 from corral.domain.lifecycle.transitions import delete_requested, restart_requested, start_requested, stop_requested
 from corral.domain.observation.sighting import Sighting
@@ -51,17 +53,21 @@ class Command:
     within: timedelta
     """How long a start or restart may take."""
     options: CommandOptions = field(default_factory=CommandOptions)
+    cause: EndCause | None = None
+    """Set if the lease of the instance ends it."""
 
 
 def apply_command(instance: Instance, current: Operation | None, command: Command) -> Instance:
     """The instance after *command*; raises GoalRefusedError if that is not possible, or not now."""
     if current is not None and is_blocked(command.kind, current):
         raise _busy(instance, current)
+    lease = instance.lease
     ours = replace(
         instance,
         operation_id=command.operation_id,
         checks=_checks(instance, command.options),
         webhook_url=command.options.webhook_url,
+        lease=lease and after_command(lease, command.kind, command.at, command.cause),
     )
     if not _POSSIBLE[command.kind](instance):
         raise _refused(command.kind, instance)

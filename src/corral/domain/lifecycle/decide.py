@@ -53,9 +53,14 @@ def _decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
 
 
 def why(before: Instance, after: Instance, decision: Decision) -> str:
-    """The reason in the event of a decision: the reclaim notice if it announces one."""
+    """The reason in the event of a decision: the reclaim notice if it announces one, the lease if that ended it."""
     announces = after.announced_spot is not before.announced_spot and after.phase is before.phase
-    return notice(after.announced_spot) if announces and after.announced_spot is not None else decision.because
+    if announces and after.announced_spot is not None:
+        return notice(after.announced_spot)
+    cause = None if after.lease is None or after.phase is before.phase else after.lease.ended_by
+    if cause is None or after.phase not in {Phase.EXITED, Phase.TERMINATED}:
+        return decision.because
+    return f"ended by its lease ({cause.replace('_', ' ')}): {decision.because}"
 
 
 def _unlisted(instance: Instance, now: datetime, policy: Policy) -> Decision:

@@ -67,6 +67,8 @@ class ChangeInstance:
         """
         Record *kind* for the instance; raises NotFoundError, or GoalRefusedError when its phase does not allow it.
 
+        A command of a lease raises StaleError if the instance changed since it was judged.
+
         A delete of an instance that is being deleted, and a stop of one that is stopped or stopping, change nothing and
         write no audit line. Returns the row of the context's key instead when another request used that key first.
         """
@@ -77,10 +79,12 @@ class ChangeInstance:
             before = await instances.load_for_update(connection, given_id)
             if before is None:
                 raise no_such_instance(given_id)
+            if context.lease is not None and context.lease.generation != before.generation:
+                raise instances.stale(before)
             now = self.clock.now()
             is_new = not is_done_already(before, kind)
             current = await operations.load(connection, before.operation_id)
-            after = apply_command(before, current, self._command(kind, options, now)) if is_new else before
+            after = apply_command(before, current, self._command(kind, options, now, context)) if is_new else before
             response = change_response(self.view, kind, after, is_new=is_new, estimated_ready_at=ready_at)
             if context.key is not None:
                 row = context.key.row(response)
@@ -110,9 +114,15 @@ class ChangeInstance:
             raise name_ambiguous(name, {"instanceIds": [instance.id for instance in found]})
         return found[0].id
 
-    def _command(self, kind: OperationKind, options: CommandOptions, now: datetime) -> Command:
-        operation_id = OperationId(f"op_{self.new_id()}")
-        return Command(kind=kind, operation_id=operation_id, at=now, within=self.start_within, options=options)
+    def _command(self, kind: OperationKind, options: CommandOptions, now: datetime, context: CommandContext) -> Command:
+        return Command(
+            kind=kind,
+            operation_id=OperationId(f"op_{self.new_id()}"),
+            at=now,
+            within=self.start_within,
+            options=options,
+            cause=None if context.lease is None else context.lease.cause,
+        )
 
     async def _ready_at(self, kind: OperationKind, given_id: str) -> datetime | None:
         """The estimate for a start or restart; read before the transaction, which must not wait for another query."""
@@ -145,7 +155,8 @@ class ChangeInstance:
         ]
         if current is not None and current.status not in ENDED:
             writes.append(operations.update(replace(current, status=OperationStatus.CANCELLED)))
-        because, progress = f"its {operation.kind} was requested", Progress(before=None, after=operation)
+        because = f"its {operation.kind} was requested" if context.lease is None else context.lease.reason
+        progress = Progress(before=None, after=operation)
         change = Change(before=before, after=after, because=because, at=now, progress=progress)
         if not await self.event_publisher.write(connection, writes, [change]):
             raise instances.stale(before)

@@ -7,6 +7,18 @@ from dataclasses import dataclass
 
 from corral.domain.audit import AuditEntry
 from corral.domain.idempotency import IdempotencyKey
+from corral.domain.leases.lease import EndCause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseOrder:
+    """What a lease decided about one generation of its instance."""
+
+    generation: int
+    """The one that was judged: of a later one nothing is known, and the command is refused as stale."""
+    cause: EndCause | None
+    """Why it ends; None: it is started."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +33,5 @@ class CommandContext:
     """If given, the response is stored under it with the change."""
     correlation_id: str | None = None
     """Kept with the operation and its job; all log lines that follow from the request carry it."""
+    lease: LeaseOrder | None = None
+    """If the lease of the instance gives the command."""

@@ -8,7 +8,7 @@ month, and to redeliver what a receiver lost. A pending delivery without a job (
 
 History is deleted after CORRAL_EVENT_RETENTION days: events, audit lines, operations that were followed by another,
 times to ready, and instances that were terminated so long ago. A machine that appears later under the name of such an
-instance is reported as an orphan.
+instance is reported as an orphan. Measurements of instances without an idle rule are deleted at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
-from corral.store.tables import deliveries, events, sealed_secrets
+from corral.store.tables import deliveries, events, leases, sealed_secrets
 from corral.store.tables.callers import idempotency
 from corral.store.tables.fleet import history
 
@@ -74,9 +74,13 @@ def sweep_history(database: Database, clock: Clock, kept_for: timedelta) -> JobT
             if removed:
                 log.info("history.swept", what=what, removed=removed)
         async with database.connection() as connection:
-            unneeded = await sealed_secrets.sweep(connection)
-        if unneeded:
-            log.info("history.swept", what="secrets", removed=unneeded)
+            unneeded = {
+                "secrets": await sealed_secrets.sweep(connection),
+                "measurements": await leases.sweep_samples(connection),
+            }
+        for what, removed in unneeded.items():
+            if removed:
+                log.info("history.swept", what=what, removed=removed)
 
     # The name that earlier releases gave their sweep of the audit log: one that they left in the queue is run.
     return JobType(name="sweep_audit", handler=handler, priority=Priority.LOW, every=EVERY)

@@ -16,6 +16,7 @@ from corral.base.log import log
 from corral.cloud.port import Listing
 from corral.domain.errors import IllegalTransitionError
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.leases.decide import judge
 from corral.domain.lifecycle.decide import decide
 from corral.domain.lifecycle.phases import COMING_UP, ENDING, Phase
 from corral.domain.lifecycle.policy import Policy
@@ -233,7 +234,10 @@ def next_wake_at(instance: Instance, now: datetime, policy: Policy) -> datetime 
         or decided(instance, decision, now) is not instance
     ):
         return None
-    return now + decision.requeue_after
+    # Without measurements; where these matter, their sampler requests the reconcile.
+    judged = judge(instance, (), now)
+    lease_wake_at = judged.wake_at if judged.state is instance.lease else now
+    return min(filter(None, (now + decision.requeue_after, lease_wake_at)))
 
 
 def reconcile_job(instance_id: InstanceId, phase: Phase, *, first: bool = False) -> NewJob:

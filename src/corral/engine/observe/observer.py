@@ -8,7 +8,7 @@ reconciled. A failed listing changes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from functools import partial
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import ListingEnd, Metrics
+from corral.base.supervision import BackgroundTask, supervise
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError, StoreUnavailableError
 from corral.domain.lifecycle.phases import ENDING
@@ -69,6 +70,8 @@ class Observer:
     calls_per_minute: Callable[[], int]
     on_listing: Callable[[Listing, datetime], None] = _ignore
     """Called with every listing and the time at which it began."""
+    leader_tasks: Sequence[BackgroundTask] = ()
+    """Further work of the leader."""
     recent_lookups: RecentLookups
     """Lookups that the next reconcile in this process may use."""
     metrics: Metrics = field(default_factory=Metrics)
@@ -151,6 +154,7 @@ class Observer:
         self._due = self._all_due = self._lookup_due = self.clock.monotonic()
         listing_task: asyncio.Task[None] | None = None
         lookup_task: asyncio.Task[None] | None = None
+        beside = [asyncio.create_task(supervise(task, self.clock)) for task in self.leader_tasks]
         try:
             while True:
                 await self.leadership.check()
@@ -164,7 +168,7 @@ class Observer:
                     lookup_task = asyncio.create_task(self.look_up_changing())
                 await self.clock.sleep(TICK_SECONDS)
         finally:
-            left = [task for task in (listing_task, lookup_task) if task is not None]
+            left = [task for task in (listing_task, lookup_task, *beside) if task is not None]
             for task in left:
                 task.cancel()
             if left:

@@ -1,6 +1,8 @@
 """
 One reconcile of one instance: read it, decide, record, act; repeated while something follows at once.
 
+Then its lease is judged, which may end it by a command.
+
 A job carries only the id of the instance. So a lost, late or doubled job is harmless, and a reconcile after a crash is
 the same as any other.
 """
@@ -23,6 +25,7 @@ from corral.domain.lifecycle.decide import decide, why
 from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.lifecycle.transitions import Decision, decided
 from corral.domain.operation import Operation
+from corral.engine.leases.lease_reconciler import LeaseReconciler
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.instance_locks import InstanceLocks
 from corral.engine.reconcile.outcome import Outcome
@@ -48,6 +51,7 @@ class Reconciler:
     recorder: Recorder
     gate: CreateGate
     locks: InstanceLocks
+    leases: LeaseReconciler
 
     def job_types(self, retries: int) -> list[JobType]:
         """The types of the jobs that reconcile; their names say why."""
@@ -77,7 +81,9 @@ class Reconciler:
                         urgent=run.first,
                         aside=run.aside,
                     )
-                    await self._reconcile(context, taken.instance)
+                    settled = await self._reconcile(context, taken.instance)
+                    if settled is not None:
+                        await self.leases.reconcile(context, settled)
             except StaleError as error:
                 raise RequeueError(timedelta(0), error.message) from error
             except IllegalTransitionError as error:
@@ -114,9 +120,10 @@ class Reconciler:
             self.runtime.metrics.reconciles.labels(end).inc()
             self.runtime.metrics.pass_seconds.observe(self.runtime.clock.monotonic() - began)
 
-    async def _reconcile(self, context: ReconcileContext, instance: Instance | None) -> None:
+    async def _reconcile(self, context: ReconcileContext, instance: Instance | None) -> Instance | None:
+        """Do what follows from the record until nothing does; returns it as it is then."""
         if instance is None:
-            return
+            return None
         for _ in range(MOST_STEPS):
             now = self.runtime.clock.now()
             decision = decide(instance, now, self.runtime.policy)
@@ -134,16 +141,17 @@ class Reconciler:
                 elif wake_at is not None:
                     await self.recorder.wake_by(context, instance, wake_at)
                 if decision.action is None:
-                    return
+                    return instance
                 with self._acting(decision.action):
                     outcome = await self.steps.do(decision.action, context, instance)
             if outcome.requeue_after is not None:
                 await self._requeue(context, outcome.instance, outcome.requeue_after)
-                return
+                return outcome.instance
             if outcome.instance.generation == instance.generation:
-                return
+                return instance
             instance = outcome.instance
         log.error("instance.going_in_circles", phase=instance.phase)
+        return instance
 
     async def _inspect(
         self, context: ReconcileContext, instance: Instance, entered: Transition | None, wake_at: datetime | None

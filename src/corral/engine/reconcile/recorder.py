@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from corral.base.log import log
-from corral.domain.events import Change, Progress, starts_to_wait, warns_of_purge
+from corral.domain.events import Change, Progress, lease_events, starts_to_wait, warns_of_purge
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import Operation, OperationStatus, advanced
@@ -136,4 +136,5 @@ def _is_event(before: Instance, after: Instance) -> bool:
         or before.announced_spot != after.announced_spot
         or starts_to_wait(before, after)
         or warns_of_purge(before, after)
+        or bool(lease_events(before, after))
     )

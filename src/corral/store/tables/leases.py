@@ -7,10 +7,15 @@ nothing that is shown.
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Final
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
-from corral.domain.instance import Instance
+from corral.domain.instance import Instance, InstanceId, ProviderId
+from corral.domain.leases.idle import IdleSample
+from corral.domain.leases.lease import EndCause, Signal
+from corral.domain.lifecycle.phases import Phase
+from corral.store.session.database import SWEEP_SECONDS, Connection
 from corral.store.session.notifications import notification
 from corral.store.sql.combined_statement import Write
 from corral.store.sql.instance_codec import lease_of, record_of
@@ -22,6 +27,42 @@ SET lease = $2::jsonb, record = $3::jsonb, look_at = LEAST(i.look_at, $5::timest
 WHERE i.id = $1 AND i.generation = $4
 RETURNING i.id, {notification(TOPIC, "i.id")}
 """  # noqa: S608  # constants
+# Literal, because an index covers these rows, and PostgreSQL does not use it for parameters.
+_HAS_IDLE_RULE: Final = f"i.phase = '{Phase.READY.value}' AND i.lease #>> '{{lease,idle,after}}' IS NOT NULL"
+_MEASURED: Final = f"""
+SELECT i.id, i.provider_id, (i.lease #>> '{{lease,idle,after}}')::interval AS after,
+       CASE WHEN i.lease #>> '{{notice,cause}}' = '{EndCause.IDLE.value}'
+            THEN (i.lease #>> '{{notice,ends_at}}')::timestamptz END AS ends_at
+FROM corral_instances AS i
+WHERE {_HAS_IDLE_RULE} AND i.provider_id IS NOT NULL
+  AND i.lease #> '{{lease,idle,signals}}' ?| '{{{Signal.GPU.value},{Signal.CPU.value}}}'
+"""  # noqa: S608  # constants
+_NEWEST: Final = """
+SELECT id, newest.at FROM unnest($1::text[]) AS id,
+LATERAL (SELECT max(at) AS at FROM corral_idle_samples WHERE instance_id = id) AS newest
+"""
+# Of one instant the last value counts: the provider may have had only a part of it before.
+_ADD: Final = """
+WITH outdated AS (DELETE FROM corral_idle_samples WHERE instance_id = $1 AND at < $2)
+INSERT INTO corral_idle_samples (instance_id, at, gpu, cpu)
+SELECT $1, * FROM unnest($3::timestamptz[], $4::float8[], $5::float8[])
+ON CONFLICT (instance_id, at) DO UPDATE SET gpu = excluded.gpu, cpu = excluded.cpu
+"""
+_SWEEP: Final = f"""
+DELETE FROM corral_idle_samples AS s
+WHERE NOT EXISTS (SELECT FROM corral_instances AS i WHERE i.id = s.instance_id AND {_HAS_IDLE_RULE})
+"""  # noqa: S608  # constants
+
+
+class MeasuredInstance(NamedTuple):
+    """An instance that is measured, because it is ready and its lease has an idle rule with a measured signal."""
+
+    id: InstanceId
+    provider_id: ProviderId
+    after: timedelta
+    """How long it must be idle."""
+    ends_at: datetime | None
+    """When it ends, if a notice was given because it is idle."""
 
 
 def change(instance: Instance, *, wake_at: datetime | None) -> Write:
@@ -32,3 +73,37 @@ def change(instance: Instance, *, wake_at: datetime | None) -> Write:
     """
     arguments = (instance.id, lease_of(instance), record_of(instance), instance.generation, wake_at)
     return Write("leased_instance", _CHANGE, arguments)
+
+
+async def measured(connection: Connection) -> list[MeasuredInstance]:
+    """Every instance that is measured."""
+    rows = await connection.fetch(_MEASURED)
+    return [MeasuredInstance(InstanceId(row[0]), ProviderId(row[1]), row[2], row[3]) for row in rows]
+
+
+async def newest_samples(connection: Connection, ids: Sequence[InstanceId]) -> dict[InstanceId, datetime]:
+    """The time of the newest measurement of each of *ids* that has one."""
+    rows = await connection.fetch(_NEWEST, list(ids))
+    return {InstanceId(row["id"]): row["at"] for row in rows if row["at"] is not None}
+
+
+async def samples(connection: Connection, instance_id: InstanceId) -> list[IdleSample]:
+    """The measurements of one instance that are kept, in order."""
+    rows = await connection.fetch(
+        "SELECT at, gpu, cpu FROM corral_idle_samples WHERE instance_id = $1 ORDER BY at", instance_id
+    )
+    return [IdleSample(at=row["at"], gpu=row["gpu"], cpu=row["cpu"]) for row in rows]
+
+
+async def add_samples(
+    connection: Connection, instance_id: InstanceId, new: Sequence[IdleSample], *, oldest: datetime
+) -> None:
+    """Store *new* measurements of one instance, and delete those before *oldest*."""
+    columns = [[each.at for each in new], [each.gpu for each in new], [each.cpu for each in new]]
+    await connection.execute(_ADD, instance_id, oldest, *columns)
+
+
+async def sweep_samples(connection: Connection) -> int:
+    """Delete the measurements of instances that are not measured any more; returns how many."""
+    done: str = await connection.execute(_SWEEP, timeout=SWEEP_SECONDS)
+    return int(done.rsplit(" ", 1)[1])
