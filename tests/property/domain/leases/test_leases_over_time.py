@@ -23,11 +23,14 @@ from corral.domain.records import replace
 TICK = 30 * SECOND
 """Between two measurements."""
 _KINDS = st.sampled_from(["quiet"] * 5 + ["gpu", "cpu", "gap", "zero", "half"])
+_RULES = st.builds(IdleRule, after=st.sampled_from([5 * MINUTE, 10 * MINUTE]))
 _LEASES = st.builds(
     Lease,
-    max_duration=st.sampled_from([None, 30 * MINUTE, 60 * MINUTE]),
-    idle=st.none() | st.builds(IdleRule, after=st.sampled_from([5 * MINUTE, 10 * MINUTE])),
-    schedule=st.sampled_from([None, Schedule(stop="20 * * * *", start="40 * * * *"), Schedule(stop="50 * * * *")]),
+    max_duration=st.sampled_from([None, 30 * MINUTE, 90 * MINUTE]),
+    idle=_RULES | _RULES | st.none(),
+    schedule=st.sampled_from(
+        [None, None, Schedule(stop="20 * * * *", start="40 * * * *"), Schedule(stop="50 * * * *")]
+    ),
     on_end=st.sampled_from(EndAction),
     grace=st.sampled_from([0 * MINUTE, 4 * MINUTE, 10 * MINUTE]),
 )
@@ -137,12 +140,14 @@ class Leases(RuleBasedStateMachine):
                 assert self._may_be_idle()
         self._stopped(str(cause))
         if kind is OperationKind.DELETE:
-            self.instance = replace(self.instance, phase=Phase.TERMINATED, goal=Goal.GONE)
+            gone = replace(self.instance, phase=Phase.TERMINATED, goal=Goal.GONE)
+            assert judge(gone, [], self.now + 99 * MINUTE).command is None
+            self.start()  # a new one
 
-    def _scheduled(self, since: datetime | None = None) -> str:
-        """What the schedule last said since *since*, by the minutes of the hour: "stop", "start" or nothing."""
+    def _scheduled(self, since: datetime | None = None, until: datetime | None = None) -> str:
+        """What the schedule last said from *since* to *until*, by the minutes of the hour: "stop", "start" or ""."""
         minutes = {"20 * * * *": 20, "40 * * * *": 40, "50 * * * *": 50}
-        schedule, at = self.lease.schedule, self.now.replace(second=0)
+        schedule, at = self.lease.schedule, (until or self.now).replace(second=0)
         since = since or self.book.since
         while schedule is not None and at > since:
             if schedule.stop is not None and at.minute == minutes[schedule.stop]:
@@ -157,6 +162,12 @@ class Leases(RuleBasedStateMachine):
         assert self.lease.idle is not None
         begin, end = self.now - self.lease.idle.after, self.now - self.lag
         return {at: kind for at, kind in self.book.measured.items() if begin < at <= end}
+
+    def _is_active(self) -> bool:
+        """Whether the window shows activity, so that a notice of the idle rule is to be cancelled."""
+        assert self.lease.idle is not None
+        is_used = self.now - self.book.used_at < self.lease.idle.after
+        return is_used or not {"gpu", "cpu"}.isdisjoint(self._window().values())
 
     def _may_be_idle(self) -> bool:
         """Whether nothing in the window is active or unknown, and enough of it is known."""
@@ -207,10 +218,12 @@ class Leases(RuleBasedStateMachine):
     def rest(self, ticks: int) -> None:
         self.run("quiet", ticks)
 
-    @rule(kind=st.sampled_from(["gpu", "cpu", "gap", "zero", "half"]), ticks=st.integers(1, 6), rest=st.integers(0, 20))
-    @precondition(lambda self: self.state.notice is not None)
+    @rule(kind=st.sampled_from(["gpu", "cpu", "gap", "zero", "half"]), ticks=st.integers(1, 6), rest=st.integers(0, 25))
     def disturb(self, kind: str, ticks: int, rest: int) -> None:
-        """Something happens while a notice is pending, and then it is quiet again."""
+        """It is quiet until a notice is given; then something happens, and then it is quiet again."""
+        for _ in range(40):
+            if self.state.notice is None:
+                self.run("quiet", 1)
         self.run(kind, ticks)
         self.run("quiet", rest)
 
@@ -277,12 +290,13 @@ class Leases(RuleBasedStateMachine):
         if notice is not None:
             assert self.book.noticed_at == notice.given_at
             assert self.now < notice.ends_at
+            assert notice.cause is not EndCause.IDLE or not self._is_active()
             return
         grace = self.lease.grace
         soon = self.now + grace - TICK
         if self.lease.max_duration is not None:
             assert soon < max(self.book.ready_at + self.lease.max_duration, self.book.safe_until)
-        if self._scheduled() == "stop":
+        if self._scheduled() == "stop" == self._scheduled(until=max(self.now, self.book.safe_until)):
             assert soon < self.book.safe_until
         if self.lease.idle is not None and self._is_quiet_throughout():
             assert soon < self.book.safe_until
