@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.cli.output import clock_time, span
+from corral.domain.leases.durations import read_duration, spoken
 from corral_client import Instance, Lease
 
 _WHOLE_MINUTES_FROM: Final = 120.0
@@ -76,7 +77,8 @@ def _reason(lease: Lease, now: datetime) -> str | None:
         return lease.reason
     values = {"GPU": quiet.gpu, "CPU": quiet.cpu}
     measured = [f"{name} {value:.0f} %" for name, value in values.items() if value is not None]
-    return f"{', '.join(measured) or 'not used'} for {_rounded(now - quiet.since)} of {lease.idle.after}"
+    after = read_duration(lease.idle.after)
+    return f"{', '.join(measured) or 'not used'} for {_rounded(min(now - quiet.since, after))} of {spoken(after)}"
 
 
 def _in(at: datetime, now: datetime) -> str:

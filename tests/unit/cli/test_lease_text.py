@@ -60,7 +60,8 @@ def test_the_reason_of_an_expected_end_says_for_how_much_of_the_time_it_was_idle
         notified_at=NOW,
     )
 
-    assert str(lease_facts(idle, NOW)["ends"]).endswith("(GPU 0 %, CPU 2 % for 24 min of 30m)")
+    assert str(lease_facts(idle, NOW)["ends"]).endswith("(GPU 0 %, CPU 2 % for 24 min of 30 min)")
+    assert str(lease_facts(idle, NOW + timedelta(hours=1))["ends"]).endswith("(GPU 0 %, CPU 2 % for 30 min of 30 min)")
     assert str(lease_facts(noticed, NOW)["ends"]).endswith("(GPU 0 %, CPU 2 % for 30 min)")
 
 

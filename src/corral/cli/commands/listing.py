@@ -231,7 +231,8 @@ class LiveTable:
         room = max(1, console.height - 2)
         yield from lines[: room + 1]
         hidden = max(0, len(found) - room)
-        said = f"{len(found)} instances, {rate(hourly(found))}" + (f"; {hidden} more below" if hidden else "")
+        count = "1 instance" if len(found) == 1 else f"{len(found)} instances"
+        said = f"{count}, {rate(hourly(found))}" + (f"; {hidden} more below" if hidden else "")
         yield Text(f"{said}. Ctrl-C ends this.", style="dim", no_wrap=True)
 
 
