@@ -15,24 +15,30 @@ import pytest
 from hypothesis import settings
 from support.engines.fault_runner import fault_environment
 from support.histories.histories import Stage, play
+from support.histories.script import OF_CALLS, OF_COMMITS
 
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.port import BeforeSend, ProviderCreate
 from corral.domain.errors import CloudTransientError, CloudUnknownError
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation import compare
 from corral.engine.observe import observations
 from corral.store.server.target import DatabaseTarget
 
-CI_HISTORIES = 2000
-"""What every run of all tests plays; `--hypothesis-profile nightly` plays 5,000, and `check` a share of these."""
+CI_HISTORIES = 500
+"""What every run of all tests plays; `--hypothesis-profile nightly` plays 5,000, and `check` a share of these. When all
+choices have the same probability, 500 reach more states, transitions and pairs of mishaps (69, 152 and 294) than 2,000
+did with Hypothesis's own choices (60, 128 and 134), which prefer the first of any list. Fewer, and some mishap never
+happens to a create call."""
 USUAL_EXAMPLES = 100
 """Hypothesis's own number of examples; a profile with fewer is in a hurry."""
+UNREACHED = {Phase.MIGRATING}
+"""The simulator's machines migrate only when a test asks for it."""
 MUTANT_HISTORIES = 4000
-"""Some hundreds are enough as a rule; the rest is for bad luck."""
-MUTANT_BEGINNING = 6
-"""A seed with which each mutant is found out within 23 histories. After a change of the engine or of the rules it may
-take hundreds, which costs only time: see how many with `-s`, and choose another."""
+"""Some tens are enough as a rule; the rest is for bad luck."""
+MUTANT_BEGINNING = 1
+"""With each of the seeds 0 to 4 every mutant is found out within 26 histories; `-s` shows how many it took."""
 
 
 pytestmark = pytest.mark.usefixtures("quietly")
@@ -47,12 +53,20 @@ def staged(server: DatabaseTarget, **choices: Any) -> Generator[Stage]:
 
 @pytest.mark.timeout(1200)
 def test_no_history_bills_twice_loses_or_forgets(server: DatabaseTarget) -> None:
-    """Judged by the simulator's ledger and by the events, after every rule and at the end."""
+    """
+    Judged by the simulator's ledger and by the events, after every rule and at the end.
+
+    Every mishap happened to a create call and to a commit, and every phase was seen.
+    """
     examples = settings().max_examples  # of the profile
     hurried = CI_HISTORIES * examples // USUAL_EXAMPLES
     with staged(server) as stage:
         play(stage, histories=hurried if examples < USUAL_EXAMPLES else max(examples, CI_HISTORIES))
     assert stage.converged == stage.begun > 0, "a history ended without its last judge"
+    if examples >= USUAL_EXAMPLES:
+        assert {mishap for step, mishap in stage.met if step == "create"} == set(OF_CALLS)
+        assert {mishap for step, mishap in stage.met if step == "commit"} == set(OF_COMMITS)
+        assert stage.phases >= set(Phase) - UNREACHED
 
 
 class RetryingCloud(NovitaCloud):

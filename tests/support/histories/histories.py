@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar, cast
 
 from hypothesis import HealthCheck, seed, settings
 from hypothesis import Phase as Phases
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -36,7 +37,7 @@ from novitasim.world.instance import Instance as Machine
 from novitasim.world.timeline import MachineShare, Status
 from support.engines.engine_steps import REQUEST, WITH_SECRETS
 from support.engines.fault_engine import FaultEnvironment
-from support.histories.script import OF_CALLS, OF_COMMITS, Mishap
+from support.histories.script import OF_CALLS, OF_COMMITS, Either, Mishap
 
 T = TypeVar("T")
 
@@ -65,16 +66,29 @@ HARMS: dict[str, Harm] = {
 }
 MOST_STEPS_HURT = 12
 """How far into a rule's steps a mishap may lie; a whole birth takes ten."""
+USUAL_STEPS = 3
+"""How many steps most rules have."""
 
 
-def _script(placed: dict[int, Mishap]) -> list[Mishap]:
-    return [placed.get(place, Mishap.NONE) for place in range(max(placed, default=-1) + 1)]
+class Plan(NamedTuple):
+    """What goes wrong during one rule."""
+
+    mishaps: list[Mishap | Either]
+    at_change: Mishap
 
 
-mishaps = st.sampled_from(sorted({*OF_CALLS, *OF_COMMITS}))
-scripts = st.one_of(st.just({}), st.dictionaries(st.integers(0, MOST_STEPS_HURT), mishaps, min_size=1, max_size=3)).map(
-    _script
+def _placed(mishaps: dict[int, Either]) -> list[Mishap | Either]:
+    return [mishaps.get(place, Mishap.NONE) for place in range(max(mishaps, default=-1) + 1)]
+
+
+mishaps = st.builds(Either, st.sampled_from(OF_CALLS), st.sampled_from(OF_COMMITS))
+places = st.one_of(st.integers(0, USUAL_STEPS), st.integers(0, MOST_STEPS_HURT))
+scripts = st.builds(
+    Plan,
+    st.one_of(st.just({}), st.dictionaries(places, mishaps, min_size=1, max_size=3)).map(_placed),
+    st.one_of(st.just(Mishap.NONE), st.sampled_from(OF_CALLS)),
 )
+"""Half of the rules have no mishap at any place, and half of them none at a change."""
 
 
 @dataclass
@@ -87,6 +101,10 @@ class Stage:
     begun: int = 0
     converged: int = 0
     """How many were left alone at their end and judged; fewer than begun means that a judge was not called."""
+    met: set[tuple[str, Mishap]] = field(default_factory=set[tuple[str, Mishap]])
+    """The mishaps that happened, each with its step."""
+    phases: set[Phase] = field(default_factory=set[Phase])
+    """The phases in which an instance was seen after a rule."""
 
     def run(self, work: Awaitable[T]) -> T:
         async def awaited() -> T:
@@ -100,6 +118,24 @@ class Stage:
 
         # Not `runner.run`, which sets up signal handlers each time.
         return self.runner.get_loop().run_until_complete(awaited())
+
+
+class UniformProvider(HypothesisProvider):
+    """
+    A backend of Hypothesis that chooses among all values of a range with the same probability.
+
+    Hypothesis's own prefers numbers near zero, and so the first rules and mishaps of their lists; and it repeats parts
+    of earlier histories. A failing history is shrunk as ever.
+    """
+
+    def draw_integer(self, min_value: int | None = None, max_value: int | None = None, **options: Any) -> int:
+        if min_value is None or max_value is None or options.get("weights"):
+            return super().draw_integer(min_value, max_value, **options)
+        assert self._random is not None
+        return self._random.randint(min_value, max_value)
+
+
+AVAILABLE_PROVIDERS["uniform"] = UniformProvider
 
 
 class Histories(RuleBasedStateMachine):
@@ -154,19 +190,19 @@ class Histories(RuleBasedStateMachine):
     # The service.
 
     @rule(script=scripts)
-    def work(self, script: list[Mishap]) -> None:
+    def work(self, script: Plan) -> None:
         self._scripted(script, self.engine.work)
 
     @rule(script=scripts)
-    def look(self, script: list[Mishap]) -> None:
+    def look(self, script: Plan) -> None:
         self._scripted(script, self.engine.look)
 
     @rule(seconds=st.sampled_from([1, 3, 15, 61]), is_long=st.booleans(), script=scripts)
-    def step(self, seconds: int, script: list[Mishap], *, is_long: bool) -> None:
+    def step(self, seconds: int, script: Plan, *, is_long: bool) -> None:
         self._scripted(script, lambda: self.engine.step(seconds, is_long=is_long))
 
     @rule(which=st.integers(0, MOST_CREATES - 1), script=scripts)
-    def run_a_job_twice(self, which: int, script: list[Mishap]) -> None:
+    def run_a_job_twice(self, which: int, script: Plan) -> None:
         self._scripted(script, lambda: self.engine.double(self._retry_after(which)))
 
     @rule(seconds=st.one_of(st.integers(1, 90), st.sampled_from([300, 900])))
@@ -217,6 +253,7 @@ class Histories(RuleBasedStateMachine):
             self.known = self._run(self.engine.all())
             self._run(self._check_events())
             self.stale = False
+            self.stage.phases |= {instance.phase for instance in self.known}
         for instance in self.known:
             self._check_gone(instance)
 
@@ -224,6 +261,7 @@ class Histories(RuleBasedStateMachine):
         if self.begun:
             self._run(self._left_alone_it_converges())
             self.stage.converged += 1
+            self.stage.met |= self.engine.script.met
 
     def _check_bills(self) -> None:
         if self.long_denied:
@@ -307,8 +345,8 @@ class Histories(RuleBasedStateMachine):
     def _run(self, work: Awaitable[T]) -> T:
         return self.stage.run(work)
 
-    def _scripted(self, script: list[Mishap], act: Callable[[], Awaitable[None]]) -> None:
-        self.engine.script.write(script)
+    def _scripted(self, script: Plan, act: Callable[[], Awaitable[None]]) -> None:
+        self.engine.script.write(script.mishaps, at_change=script.at_change)
         self._run(act())
         self.stale = True
         self.engine.script.write([])
@@ -338,6 +376,7 @@ def play(
             deadline=None,
             phases=phases,
             report_multiple_bugs=False,
+            backend="uniform",
             suppress_health_check=list(HealthCheck),
         ),
     )

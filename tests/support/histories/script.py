@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from corral.domain.errors import StoreUnavailableError
 
@@ -80,11 +80,26 @@ MEANWHILE = frozenset({Mishap.SEEN_MEANWHILE, Mishap.UNWISHED_MEANWHILE, Mishap.
 OF_CALLS = tuple(m for m in Mishap if m not in {Mishap.NONE, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER, Mishap.PAUSED})
 
 
+CHANGING = frozenset({"create", "start", "restart", "stop", "delete"})
+"""The calls that change something at the provider."""
+
+
+class Either(NamedTuple):
+    """What happens to a step, whichever it is: a call, or a commit."""
+
+    at_call: Mishap
+    at_commit: Mishap
+
+
 @dataclass(kw_only=True)
 class Script:
     """The mishaps to come, in the order of the steps; past its end all goes well."""
 
-    mishaps: list[Mishap] = field(default_factory=list[Mishap])
+    mishaps: list[Mishap | Either] = field(default_factory=list[Mishap | Either])
+    at_change: Mishap = Mishap.NONE
+    """What happens to the next call that changes something at the provider, wherever it comes."""
+    met: set[tuple[str, Mishap]] = field(default_factory=set[tuple[str, Mishap]])
+    """The mishaps so far, each with its step."""
     steps: list[str] = field(default_factory=list[str])
     """The steps so far: a call by its endpoint, or "commit"."""
     meanwhile: Callable[[Mishap], Awaitable[None]] | None = None
@@ -93,17 +108,23 @@ class Script:
     """Whether the process died: what is left of it takes no further step. The next process starts with False."""
     _silenced: int = 0
 
-    def write(self, mishaps: Iterable[Mishap]) -> None:
-        """Put *mishaps* in place of those not yet met."""
+    def write(self, mishaps: Iterable[Mishap | Either], *, at_change: Mishap = Mishap.NONE) -> None:
+        """Put *mishaps* and *at_change* in place of those not yet met."""
         self.mishaps = list(mishaps)
+        self.at_change = at_change
 
     def at_call(self, endpoint: str) -> Mishap:
         """What happens to the call that is about to be made."""
-        return self._next(endpoint, OF_CALLS)
+        found = self._next(endpoint)
+        mishap = found.at_call if isinstance(found, Either) else found
+        if endpoint in CHANGING and self.at_change is not Mishap.NONE and not self._silenced and not self.is_killed:
+            mishap, self.at_change = self.at_change, Mishap.NONE
+        return self._noted(endpoint, mishap, OF_CALLS)
 
     async def committing(self, commit: Callable[[], Awaitable[T]], roll_back: Callable[[], Awaitable[None]]) -> T:
         """Commit, or not, as the script says."""
-        mishap = self._next("commit", OF_COMMITS)
+        found = self._next("commit")
+        mishap = self._noted("commit", found.at_commit if isinstance(found, Either) else found, OF_COMMITS)
         if mishap in {Mishap.KILLED_BEFORE, Mishap.AWAY_BEFORE}:
             await roll_back()
         if mishap is Mishap.KILLED_BEFORE:
@@ -128,20 +149,30 @@ class Script:
         """Whether the next step, should it be a commit, goes wrong."""
         if self._silenced:
             return False
-        return self.is_killed or (bool(self.mishaps) and self.mishaps[0] in OF_COMMITS)
+        if self.is_killed or not self.mishaps:
+            return self.is_killed
+        first = self.mishaps[0]
+        return (first.at_commit if isinstance(first, Either) else first) in OF_COMMITS
 
     def silently(self) -> _Silence:
         """A block with steps that are not in the script: others make them, and all succeed."""
         return _Silence(self)
 
-    def _next(self, step: str, possible: tuple[Mishap, ...]) -> Mishap:
+    def _next(self, step: str) -> Mishap | Either:
         if self._silenced:
             return Mishap.NONE
         if self.is_killed:
             return Mishap.KILLED_BEFORE
         self.steps.append(step)
-        mishap = self.mishaps.pop(0) if self.mishaps else Mishap.NONE
-        return mishap if mishap in possible else Mishap.NONE
+        return self.mishaps.pop(0) if self.mishaps else Mishap.NONE
+
+    def _noted(self, step: str, mishap: Mishap, possible: tuple[Mishap, ...]) -> Mishap:
+        """*mishap* if such a step can have it, else none."""
+        if mishap not in possible:
+            return Mishap.NONE
+        if not self.is_killed:
+            self.met.add((step, mishap))
+        return mishap
 
 
 class _Silence:
