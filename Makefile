@@ -27,15 +27,18 @@ install: .venv/.run ## make .venv with the locked dependencies and the `corral` 
 run: .venv/.run ## serve on http://127.0.0.1:3000 (simulated provider unless NOVITA_API_KEY is set)
 	@exec $(BIN)/corral serve
 
-check: lint ## lint, types, layers, then the unit, property and self-tests: under three minutes, for daily work
-	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile check tests/unit tests/property tests/selftest
-
-# A fixed hash seed, because the order of sets is random too, and a failing history should fail again.
-# More workers than two cores: tests of whole processes wait half of their time, and others run meanwhile. So do the
-# type checkers, whose findings are printed after those of the tests.
-test: style ## lint, layers, then every test and the types
-	@$(MAKE) -s types >.venv/types.log 2>&1 & types=$$!; PYTHONHASHSEED=0 $(BIN)/pytest -n 4 --dist worksteal; tests=$$?; \
+# $(call tests,OPTIONS) runs pytest beside the type checkers, whose findings are printed after those of the tests. A fixed
+# hash seed, because the order of sets is random too, and a failing history should fail again.
+tests = $(MAKE) -s types >.venv/types.log 2>&1 & types=$$!; \
+	PYTHONHASHSEED=0 $(BIN)/pytest --dist worksteal $(1); tests=$$?; \
 	wait $$types; types=$$?; cat .venv/types.log; exit $$((tests | types))
+
+check: style ## lint, layers, then the types and the unit, property and self-tests: under two minutes, for daily work
+	@$(call tests,-n 2 --hypothesis-profile check tests/unit tests/property tests/selftest)
+
+# More workers than two cores: tests of whole processes wait half of their time, and others run meanwhile.
+test: style ## lint, layers, then every test and the types
+	@$(call tests,-n 4)
 
 lint: style types ## ruff, import-linter, mypy, pyright
 
