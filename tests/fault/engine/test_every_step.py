@@ -1,4 +1,4 @@
-"""Every step of every flow fails once, and runs twice; each time all ends well."""
+"""Every step of every flow fails once, and every job runs twice; each time all ends well."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from support.engines.engine_steps import WITH_SECRETS
 from support.engines.fault_engine import FaultEngine, FaultEnvironment
 from support.histories.script import Mishap
-from support.histories.steps import Flow, every_step_fails_once, every_step_runs_twice
+from support.histories.steps import Flow, every_job_runs_twice, every_step_fails_once
 
 from corral.domain.events import Change, event_drafts
 from corral.domain.instance import Instance
@@ -172,14 +172,18 @@ async def environment(target: DatabaseTarget) -> AsyncGenerator[FaultEnvironment
 
 @FLOWS
 async def test_every_step_fails_once(environment: FaultEnvironment, flow: Flow) -> None:
-    """Whatever fails, and at any step, the end is the same and nothing is billed twice."""
+    """
+    Whatever fails, and at any step, the end is the same and nothing is billed twice.
+
+    That includes a death right after each step: the job is taken over, and what was done by then is not done twice.
+    """
     assert await every_step_fails_once(environment, flow, MISHAPS) == []
 
 
 @FLOWS
-async def test_every_step_runs_twice(environment: FaultEnvironment, flow: Flow) -> None:
-    """A job delivered twice publishes nothing twice; one taken over does nothing twice."""
-    assert await every_step_runs_twice(environment, flow) == []
+async def test_every_job_runs_twice(environment: FaultEnvironment, flow: Flow) -> None:
+    """A job delivered twice publishes nothing twice."""
+    assert await every_job_runs_twice(environment, flow) == []
 
 
 async def test_an_event_outside_the_commit_of_its_change_is_found(
