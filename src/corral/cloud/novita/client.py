@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from corral.base.log import log
-from corral.cloud.exchange import MEBIBYTE, Call, CallOutcome, Exchange, FaultError
+from corral.cloud.exchange import MEBIBYTE, Answer, Call, CallOutcome, Exchange, FaultError
 from corral.cloud.novita import measurements, templates, translate, values, wire
 from corral.cloud.novita.catalog import NovitaCatalog, read_call
 from corral.cloud.novita.faults import error_for
@@ -81,12 +81,9 @@ class NovitaCloud(NovitaCatalog):
         call = read_call("instance", "/v1/gpu/instance", {"instanceId": provider_id}, about=provider_id)
         if awaited:
             call = replace(call, is_awaited=True, max_wait_seconds=AWAITED_MAX_WAIT_SECONDS)
-        try:
-            answer = await self._exchange.ask(call, wire.Instance)
-        except FaultError as fault:
-            if fault.outcome is CallOutcome.GONE:
-                return None
-            raise error_for(fault, call) from fault
+        answer = await self._find(call, wire.Instance)
+        if answer is None:
+            return None
         found = translate.instance(answer, detailed=True)
         if found is None:
             # An empty answer is no proof of absence.
@@ -103,13 +100,8 @@ class NovitaCloud(NovitaCatalog):
             about=provider_id,
             max_wait_seconds=USER_MAX_WAIT_SECONDS,
         )
-        try:
-            answer = await self._exchange.ask(call, wire.Instance)
-        except FaultError as fault:
-            if fault.outcome is CallOutcome.GONE:
-                return None
-            raise error_for(fault, call) from fault
-        return translate.machine_access(answer)
+        answer = await self._find(call, wire.Instance)
+        return None if answer is None else translate.machine_access(answer)
 
     async def utilization(self, provider_id: str, within: Period) -> Utilization | None:
         """How busy one instance was; None when the provider says there is none."""
@@ -121,13 +113,8 @@ class NovitaCloud(NovitaCatalog):
         }
         call = read_call("metrics", METRICS_PATH, query, about=provider_id, most_bytes=MOST_METRICS_BYTES)
         call = replace(call, is_sample=True, is_at_origin=True, max_wait_seconds=USER_MAX_WAIT_SECONDS)
-        try:
-            answer = await self._exchange.ask(call, wire.Measurements)
-        except FaultError as fault:
-            if fault.outcome is CallOutcome.GONE:
-                return None
-            raise error_for(fault, call) from fault
-        return measurements.utilization(answer, within)
+        answer = await self._find(call, wire.Measurements)
+        return None if answer is None else measurements.utilization(answer, within)
 
     async def instances(self, on_page: OnPage | None = None) -> Listing:
         """Every instance of the account, over all pages; calls *on_page* with each page as it arrives."""
@@ -181,6 +168,15 @@ class NovitaCloud(NovitaCatalog):
                 raise
             return False
         return True
+
+    async def _find(self, call: Call, answer: type[Answer]) -> Answer | None:
+        """The answer about one instance; None when the provider says there is none."""
+        try:
+            return await self._exchange.ask(call, answer)
+        except FaultError as fault:
+            if fault.outcome is CallOutcome.GONE:
+                return None
+            raise error_for(fault, call) from fault
 
     async def _act(self, verb: str, provider_id: str) -> None:
         call = Call(
