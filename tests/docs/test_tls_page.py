@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import ssl
 import subprocess
 from collections.abc import AsyncGenerator
@@ -19,8 +18,8 @@ from support.clock.waiting import until
 from support.http.servers import unused_port
 from support.processes.process import quicken, run, serving
 from support.suite import pages
+from support.suite.nginx import found_nginx
 
-NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 NAME = "corral.example"
 ORDER = {"name": "through-nginx", "productName": "RTX 4090 24GB", "templateId": "107672"}
 
@@ -63,8 +62,8 @@ async def recording(target: int) -> AsyncGenerator[Recorder]:
 
 
 @asynccontextmanager
-async def proxied(home: Path, upstream: int) -> AsyncGenerator[int]:
-    """Nginx with the configuration of the page, but for ports and certificate; the port that it serves TLS on."""
+async def proxied(nginx: str, home: Path, upstream: int) -> AsyncGenerator[int]:
+    """*nginx* with the configuration of the page, but for ports and certificate; the port that it serves TLS on."""
     home.mkdir(parents=True)
     plain, secure = unused_port(), unused_port()
     _make_certificate(home)
@@ -84,9 +83,8 @@ async def proxied(home: Path, upstream: int) -> AsyncGenerator[int]:
         f"daemon off; pid {home}/pid; error_log {home}/error.log; worker_processes 1; events {{}}\n"
         f"http {{ access_log off; {kept}\n{site} }}\n"
     )
-    assert NGINX is not None
     process = await asyncio.create_subprocess_exec(
-        NGINX, "-p", home, "-c", home / "nginx.conf", "-e", home / "error.log"
+        nginx, "-p", home, "-c", home / "nginx.conf", "-e", home / "error.log"
     )
     try:
         await until(lambda: _listens(secure))
@@ -117,17 +115,17 @@ async def _listens(port: int) -> bool:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.skipif(NGINX is None, reason="nginx is not installed; on Debian: apt install nginx-light")
-async def test_nginx_serves_corral_as_the_page_says(short_dir: Path) -> None:
+async def test_nginx_serves_corral_as_the_page_says(short_dir: Path, tmp_path: Path) -> None:
     """A key is needed, Host keeps its port, events are not held back, and a path prefix works."""
     home = short_dir / "tls"
     home.mkdir()
+    nginx = found_nginx(tmp_path)
     key = (await run("keys", "create", "ops", "--role", "admin", cwd=home))[1].strip()
     with_key = {"Authorization": f"Bearer {key}"}
     async with (
         serving(home / ".corral") as corral,
         recording(int(corral.address.rsplit(":", 1)[1])) as recorder,
-        proxied(home / "nginx", recorder.port) as port,
+        proxied(nginx, home / "nginx", recorder.port) as port,
     ):
         await quicken(home / ".corral")
         trusted = ssl.create_default_context(cafile=str(home / "nginx/cert.pem"))
