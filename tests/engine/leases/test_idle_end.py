@@ -21,7 +21,7 @@ from support.engines.leased import (
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.leases.idle import expected_distance
-from corral.domain.leases.lease import EndAction, EndCause, IdleRule
+from corral.domain.leases.lease import EndAction, EndCause, IdleRule, Lease
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
 from corral.store.tables import leases
@@ -138,6 +138,19 @@ async def test_a_new_leader_continues_with_the_samples_of_the_last(engine: Stepp
         stopped_at = await live_until(other, instance.id, Phase.EXITED, most=30 * MINUTE)
 
     assert stopped_at <= instance.ready_at + AFTER + GRACE + expected_distance(IdleRule(after=AFTER)) + 2 * STEP
+
+
+async def test_a_short_idle_time_works_although_the_provider_measures_late(engine: SteppedEngine) -> None:
+    """The window ends with the newest measurement: the end comes so much later as measurements do."""
+    late = 60.0
+    engine.sim.set(metrics_late_seconds=late)
+    rule = IdleRule(after=2 * MINUTE)
+    instance = await ready(engine, Lease(idle=rule, grace=MINUTE))
+    assert instance.ready_at is not None
+    stopped_at = await live_until(engine, instance.id, Phase.EXITED, most=15 * MINUTE, step=timedelta(seconds=5))
+
+    earliest = instance.ready_at + 3 * MINUTE
+    assert earliest <= stopped_at <= earliest + timedelta(seconds=late) + 2 * expected_distance(rule) + STEP
 
 
 async def test_samples_outside_the_window_and_of_instances_without_a_rule_are_deleted(engine: SteppedEngine) -> None:

@@ -11,8 +11,9 @@ from support.engines.known import FRESH, NOW
 from corral.domain.errors import Failure
 from corral.domain.events import starts_to_wait
 from corral.domain.instance import CreateAttempt, InstanceId, Observation, ProviderId
+from corral.domain.leases.lease import EndCause, LeaseState
 from corral.domain.lifecycle.creation import held_up, not_created
-from corral.domain.lifecycle.decide import decide
+from corral.domain.lifecycle.decide import decide, why
 from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN
@@ -341,3 +342,14 @@ def test_a_provider_name_names_its_installation() -> None:
         "corral-0a1b2c-inst-7f3k-01",
     ):
         assert parse_provider_name(foreign) is None
+
+
+def test_the_end_by_a_lease_is_the_reason_of_the_last_event() -> None:
+    """That is what `corral why` shows of a stopped instance; any other stop says what the provider says."""
+    stopping = replace(FRESH, goal=Goal.STOPPED, phase=Phase.STOPPING, lease=LeaseState(ended_by=EndCause.MAX_DURATION))
+    exited = replace(stopping, phase=Phase.EXITED)
+    decision = Decision(phase=Phase.EXITED, because="the provider says exited")
+
+    assert why(stopping, exited, decision) == "ended by its lease (max duration): the provider says exited"
+    assert why(stopping, replace(exited, lease=LeaseState()), decision) == "the provider says exited"
+    assert why(exited, exited, decision) == "the provider says exited"
