@@ -40,6 +40,11 @@ EARLIER = (
     ("render-a", "RTX 4090 24GB", "107715", 1),
     ("render-b", "RTX 4090 24GB", "107715", 1),
 )
+LEASES: dict[str, dict[str, Any]] = {
+    "notebook-lena": {"idle": {"after": "30m"}, "maxDuration": "8h"},
+    "embeddings": {"idle": {"after": "30m"}},
+    "llm-serving": {"maxDuration": "2d"},
+}
 LATER = (("finetune-7b", "RTX 4090 24GB", NEVER, 2), ("whisper-batch", "RTX 5090 32GB", HEALTHY, 1))
 
 
@@ -61,21 +66,24 @@ async def main() -> None:
                 await tune(data_dir, boot_seconds=boot)
                 await create(client, *order)
                 await asyncio.sleep(5)  # noqa: TID251  # to be seen while they start
+            await let_idle(data_dir, client, corral.address)
             async with launched() as browser:
                 await take_pictures(browser, corral)
         await picture_the_sign_in(Path(place) / "keyed")
 
 
-async def tune(data_dir: Path, **settings: str) -> None:
+async def tune(data_dir: Path, call: str = "settings", **settings: str) -> None:
     """Change the simulated provider."""
     address = (data_dir / "simulator" / "address").read_text(encoding="utf-8").strip()
-    async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/settings", json=settings) as answer:
+    async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/{call}", json=settings) as answer:
         answer.raise_for_status()
 
 
 async def create(client: aiohttp.ClientSession, name: str, product: str, template: str, gpus: int) -> None:
     """Create an instance."""
-    body = {"name": name, "productName": product, "templateId": template, "gpuNum": gpus}
+    body: dict[str, Any] = {"name": name, "productName": product, "templateId": template, "gpuNum": gpus}
+    if name in LEASES:
+        body["lease"] = LEASES[name]
     async with client.post("/api/instances", json=body) as answer:
         answer.raise_for_status()
 
@@ -96,12 +104,39 @@ async def settled(client: aiohttp.ClientSession) -> None:
         await asyncio.sleep(0.5)  # noqa: TID251  # waiting for another process
 
 
+async def connected(data_dir: Path) -> asyncpg.Connection[Any]:
+    """A connection to the database of the running service."""
+    target = EmbeddedServer(data_dir, SystemClock()).running()
+    assert target is not None, "the service runs"  # noqa: S101
+    return await asyncpg.connect(**target.arguments())
+
+
+async def let_idle(data_dir: Path, client: aiohttp.ClientSession, address: str) -> None:
+    """Record that two were idle for a while, one of which has its notice; without samples that stays so."""
+    now = datetime.now(UTC)  # noqa: TID251  # no test: a picture
+    given_at = now - timedelta(minutes=3, seconds=10)
+    notice = {
+        "cause": "idle",
+        "reason": "GPU 0 %, CPU 2 % for 30 min",
+        "given_at": given_at,
+        "ends_at": given_at + timedelta(minutes=10),
+    }
+    connection = await connected(data_dir)
+    for name, minutes, given in (("embeddings", 33.5, notice), ("notebook-lena", 24.2, None)):
+        await tune(data_dir, "load", name=name, samples="none")
+        quiet = {"quiet_since": now - timedelta(minutes=minutes), "gpu": 0.3, "cpu": 1.8, "judged_at": now}
+        state = msgspec.json.encode({"idle": quiet, "notice": given}).decode()
+        own_id = await id_of(address, name)
+        await connection.execute("UPDATE corral_instances SET lease = lease || $2::jsonb WHERE id = $1", own_id, state)
+    await connection.close()
+    async with client.post("/api/cache/clear") as answer:
+        answer.raise_for_status()
+
+
 async def stretch(data_dir: Path, client: aiohttp.ClientSession) -> None:
     """Multiply the distance of every timestamp from now by STRETCH."""
     now = datetime.now(UTC)  # noqa: TID251  # no test: a picture
-    target = EmbeddedServer(data_dir, SystemClock()).running()
-    assert target is not None, "the service runs"  # noqa: S101
-    connection = await asyncpg.connect(**target.arguments())
+    connection = await connected(data_dir)
     moved = "$1::timestamptz - ($1::timestamptz - {0}) * $2::float8"
     for table, columns in (
         ("corral_events", ("at",)),
@@ -156,6 +191,11 @@ async def take_pictures(browser: Browser, corral: Running) -> None:
         await page.locator("#why").get_by_text("PROVISIONING_FAILED").first.wait_for()
         await page.locator("#link[data-state=live]").wait_for()
         await page.screenshot(path=IMAGES / "failure.png")
+
+        await page.goto(f"{corral.address}/instances/{await id_of(corral.address, 'embeddings')}")
+        await page.locator("#ending:visible").wait_for()
+        await page.locator("#link[data-state=live]").wait_for()
+        await page.screenshot(path=IMAGES / "lease.png", clip={"x": 0, "y": 0, "width": 830, "height": 720})
 
         await page.goto(f"{corral.address}/operations")
         await page.locator("#attention").get_by_text("nightly-eval").first.wait_for()

@@ -65,8 +65,11 @@ async def test_every_error_is_under_its_field(site: Site, width: int, scheme: st
         page = tab.page
         await opened_form(page, site)
         assert await axe_findings(page) == []
-        for name, value in (("Name", "two words"), ("GPUs", "9"), ("Count", "21")):
+        for name, value in (("Name", "two words"), ("GPUs", "9"), ("Count", "21"), ("Maximum duration", "long")):
             await page.get_by_label(name, exact=True).fill(value)
+        await page.get_by_text("Schedule, and what").click()
+        await page.get_by_label("Stop at, as cron").fill("at eight")
+        await page.get_by_text("Schedule, and what").click()
         await page.get_by_text("Regions, price limit").click()
         await page.get_by_label("Webhook").fill("http://127.0.0.1/")
         await page.get_by_label("Health check: path").fill("no slash")
@@ -77,7 +80,8 @@ async def test_every_error_is_under_its_field(site: Site, width: int, scheme: st
 
         found = await errors(page)
         wrong = {"image", "minCuda", "ports", "env", "secrets", "volumes", "labels"}
-        assert set(found) == {"name", "gpuNum", "count", "webhookUrl", "healthPath", *wrong}
+        lease = {"lease.maxDuration", "lease.schedule.stop"}
+        assert set(found) == {"name", "gpuNum", "count", "webhookUrl", "healthPath", *wrong, *lease}
         assert found["env"] == "has MODE twice"
         assert found["secrets"] == "needs the value of TOKEN, which is kept nowhere"
         assert found["gpuNum"] == "must be a whole number between 1 and 8"
@@ -149,6 +153,12 @@ async def test_the_same_request_works_in_a_shell(site: Site) -> None:
         await opened_form(page, site)
         await page.get_by_label("Name", exact=True).fill("from-shell")
         await page.get_by_label("Disk, GB").fill("80")
+        await page.get_by_label("Maximum duration").fill("8h")
+        await page.get_by_label("End when idle for").fill("30m")
+        await page.get_by_label("At the end").select_option("delete")
+        await page.get_by_text("Schedule, and what").click()
+        await page.get_by_label("Stop at, as cron").fill("0 20 * * 1-5")
+        await page.get_by_label("Time zone", exact=True).fill("Europe/Berlin")
         await page.get_by_text("Regions, price limit").click()
         await page.get_by_role("checkbox", name="AS-SGP-02").check()
         await page.get_by_label("Maximum price").fill("0.5")
@@ -178,12 +188,16 @@ async def test_the_same_request_works_in_a_shell(site: Site) -> None:
         assert (found["command"], found["ports"]) == ("echo 'a b'", ["8080/http", "22/tcp"])
         assert (found["env"], both[name]["labels"]) == ({"MODE": "train it"}, {"team": "vision"})
         assert both[name]["secretNames"] == ["TOKEN"]
+        lease = found["lease"]
+        assert (lease["maxDuration"], lease["idle"]["after"], lease["onEnd"]) == ("8h", "30m", "delete")
+        assert lease["schedule"] == {"stop": "0 20 * * 1-5", "start": None, "timezone": "Europe/Berlin"}
 
 
 async def test_a_copy_keeps_the_limits_and_a_taken_name_is_noticed(site: Site) -> None:
     """From the address that the pages link to; the name of a live instance is a warning and no error."""
     body = {"name": "original", "productName": "RTX 4090 24GB", "templateId": "107672", "maxPrice": 0.4}
     chosen = {"regions": ["CN-HK-01", "AS-SGP-02"], "spotFallback": True, "healthCheck": {"path": "/up"}}
+    chosen["lease"] = {"maxDuration": None, "idle": {"after": "30m", "gpuBelow": 20, "signals": ["gpu"]}, "grace": "5m"}
     made = await site.corral.ask("POST", "/api/instances", json={**body, **chosen})
     async with opened_tab(site.browser) as tab:
         page = tab.page

@@ -6,10 +6,12 @@ const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replac
 
 // The command; null if it has no option for something in *body*.
 export function corralCommand(body, count) {
-  if (body.healthCheck) return null;
+  const { maxDuration, idle, onEnd, grace, schedule } = body.lease ?? {};
+  if (body.healthCheck || Object.keys(idle ?? {}).some((part) => part !== "after")) return null;
   const options = [
     ["--product", body.productName], ["--template", body.templateId], ["--gpus", body.gpuNum !== "1" && body.gpuNum], ["--disk", body.rootfsSize !== "60" && body.rootfsSize],
     ["--region", body.region], ["--regions", body.regions?.join(",")], ["--max-price", body.maxPrice], ["--until-available", body.waitForCapacity], ["--webhook", body.webhookUrl], ["--count", count > 1 && String(count)],
+    ["--ttl", maxDuration === null ? "none" : maxDuration], ["--idle", idle === null ? "none" : idle?.after], ["--on-end", onEnd], ["--grace", grace], ["--stop-at", schedule?.stop], ["--start-at", schedule?.start], ["--timezone", schedule?.timezone],
   ].filter(([, value]) => value).map(([name, value]) => `${name} ${quoted(value)}`);
   const many = (name, values) => options.push(...values.map((value) => `${name} ${quoted(value)}`));
   for (const [name, field] of [["--image", "image"], ["--image-auth", "imageAuthId"], ["--min-cuda", "minCuda"], ["--command", "command"], ["--entrypoint", "entrypoint"]]) if (field in body) many(name, [body[field]]);

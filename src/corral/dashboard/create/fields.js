@@ -33,7 +33,7 @@ export function number(least, most, value = "", step = 1) {
   return el("input", { type: "number", min: least, max: most, step, value, inputMode: step === 1 ? "numeric" : "decimal" });
 }
 
-const PLACES = { spotFallback: "billingMode", "healthCheck.path": "healthPath", "healthCheck.targetPort": "healthPort" };
+const PLACES = { spotFallback: "billingMode", "healthCheck.path": "healthPath", "healthCheck.targetPort": "healthPort", lease: "lease.maxDuration", "lease.idle": "lease.idle.after", "lease.schedule": "lease.schedule.stop" };
 const OF_CODE = [[/^PRODUCT_/, "productName"], [/TEMPLATE|^REGISTRY_/, "templateId"], [/^VOLUME_/, "volumes"]]; // errors without a list of fields
 
 // Shows every error of the API under its field, and returns the text of those that belong to none; empty for none.
@@ -42,12 +42,21 @@ export function showErrors(form, error) {
   const left = [];
   const shown = new Map();
   for (const { field: name, message } of problems) {
-    const place = PLACES[name] ?? name.split(/[.[]/)[0]; // of one entry, as `volumes[0].mount`, under all of them
-    if (form.querySelector(`[data-field="${CSS.escape(place)}"]`)) shown.set(place, [...(shown.get(place) ?? []), message]);
+    const place = placeOf(form, name);
+    if (place) shown.set(place, [...(shown.get(place) ?? []), message]);
     else left.push(name ? `${name} ${message}` : message);
   }
   for (const box of form.querySelectorAll("[data-field]")) mark(box, shown.get(box.dataset.field));
   return left.join("; ");
+}
+
+// The field of the form for *name*, or for what it is a part of: an error of `volumes[0].mount` is shown under all volumes.
+function placeOf(form, name) {
+  for (let part = name; part; part = part.replace(/(^|[.[])[^.[]*$/, "")) {
+    const place = PLACES[part] ?? part;
+    if (form.querySelector(`[data-field="${CSS.escape(place)}"]`)) return place;
+  }
+  return null;
 }
 
 function mark(box, messages) {
@@ -58,5 +67,5 @@ function mark(box, messages) {
     if (messages) control.setAttribute("aria-invalid", "true");
     else control.removeAttribute("aria-invalid");
   }
-  if (messages) box.closest("details")?.setAttribute("open", "");
+  for (let folded = messages && box.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
 }

@@ -1,6 +1,7 @@
 // The form for new instances. What it would do is shown before it can be sent: offers, price, and every error under its
 // field, all as the API answers a dry run.
 
+import { fillLease, leaseFields, newLease } from "../lease/form.js";
 import { newKey, request } from "../shared/api.js";
 import { $, el, notice, setText } from "../shared/dom.js";
 import { cancelled, money } from "../shared/format.js";
@@ -32,6 +33,7 @@ export function begin(fleet) {
       el("div", {}, el("section", { id: "plan", "aria-live": "polite", "aria-label": "Plan" }), el("details", { id: "commands" }, el("summary", {}, "The same as a command"), el("div", { id: "command-lines" })))),
     el("p", { id: "create-error", className: "problem", role: "alert", hidden: true }),
     el("div", { className: "actions" }, el("button", { type: "button", id: "create-cancel" }, "Cancel"), el("button", { id: "create-go", className: "primary", type: "submit", disabled: true }, "Create")));
+  fillLease(order, null);
   document.body.append(el("dialog", { id: "create", "aria-labelledby": "create-title" }, order));
   $("create-cancel").addEventListener("click", () => $("create").close());
   $("create").addEventListener("close", forgetSecrets);
@@ -54,7 +56,8 @@ function mainFields() {
     field("billingMode", "Billing", el("select", {}, option("spot"), option("fallback", "spot, else on demand"), option("onDemand", "on demand"))),
     field("count", "Count", number(1, MOST, 1)),
     field("gpuNum", "GPUs", number(1, 8, 1)),
-    field("rootfsSize", "Disk, GB", number(10, 1000, 60)));
+    field("rootfsSize", "Disk, GB", number(10, 1000, 60)),
+    ...leaseFields("none, or the service's default"));
 }
 
 function moreFields() {
@@ -99,13 +102,14 @@ async function openCopy(id) {
 }
 
 function fill(copy) {
-  const { name, gpuNum, rootfsSize, billingMode, spotFallback, maxPrice, waitForCapacity, healthCheck } = copy;
+  const { name, gpuNum, rootfsSize, billingMode, spotFallback, maxPrice, waitForCapacity, healthCheck, lease } = copy;
   const [wait, ...others] = controls.waitForCapacity.options;
   const seconds = waitForCapacity ? `${waitForCapacity}s` : "";
   if (![wait, ...others].some(({ value }) => value === seconds)) controls.waitForCapacity.append(option(seconds, `${waitForCapacity} seconds`));
   const values = { name, gpuNum, rootfsSize, billingMode: spotFallback ? "fallback" : billingMode, count: 1, maxPrice: maxPrice ?? "", waitForCapacity: seconds, webhookUrl: "",
     healthPath: healthCheck.path === "/" ? "" : healthCheck.path, healthPort: healthCheck.targetPort ?? "" };
   for (const [field, value] of Object.entries(values)) controls[field].value = value;
+  fillLease(order, lease, "none");
   $("more-options").open = true;
 }
 
@@ -147,7 +151,8 @@ function requestBody() {
   if (regions.length) made.regions = regions;
   if (value("healthPath")) made.healthCheck = { path: value("healthPath") };
   if (value("healthPort")) made.healthCheck = { ...made.healthCheck, targetPort: value("healthPort") };
-  return { ...made, ...containerBody(controls) };
+  const lease = newLease(order);
+  return { ...made, ...(lease ? { lease } : {}), ...containerBody(controls) };
 }
 
 function plan() {
@@ -217,7 +222,7 @@ async function describe(id) {
 function showCommands(bodies, count) {
   const command = corralCommand(requestBody(), count);
   $("command-lines").replaceChildren(
-    command ? copyable(command, "the corral command") : el("p", { className: "note" }, "The command has no option for a health check; curl has."),
+    command ? copyable(command, "the corral command") : el("p", { className: "note" }, "The command has no option for a health check or for what counts as idle; curl has."),
     copyable(curlCommand(bodies, Boolean(document.querySelector("#user button"))), "the curl command"));
   for (const code of $("command-lines").querySelectorAll("code")) code.tabIndex = 0; // long ones scroll
 }

@@ -3,6 +3,7 @@
 // Rule: text from the API is set with `textContent`, never as markup.
 
 import * as createForm from "../create/form.js";
+import * as extend from "../lease/extend.js";
 import { el } from "../shared/dom.js";
 import * as frame from "../shared/frame.js";
 import { live } from "../shared/stream.js";
@@ -17,6 +18,7 @@ import * as tiles from "./tiles.js";
 
 frame.begin(el("button", { id: "new", className: "primary", type: "button", data: { needs: "operator" } }, "New instance"));
 createForm.begin(instances);
+extend.begin();
 menu.begin();
 selection.begin();
 cards.begin();

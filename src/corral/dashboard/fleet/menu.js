@@ -1,8 +1,10 @@
 // The menu of one instance: its page, what may be done now, and ways to log in.
 
+import * as extend from "../lease/extend.js";
 import { confirm } from "../shared/actions.js";
 import { request } from "../shared/api.js";
 import { $, el, notice, webAddress } from "../shared/dom.js";
+import { refusal } from "../shared/roles.js";
 import { copyOf, pageOf } from "../shared/root.js";
 import { look } from "./instances.js";
 
@@ -26,7 +28,7 @@ export function openMenu(button, data) {
   const menu = $("menu");
   const verbs = Object.keys(VERBS).filter((verb) => data.allowedActions.includes(verb));
   const copy = item("a", data.status === "failed" ? "Try again" : "Duplicate", { href: copyOf(data.id), data: { needs: "operator" } });
-  menu.replaceChildren(item("a", "Details", { href: pageOf(data.id) }), copy, ...verbs.map((verb) => {
+  menu.replaceChildren(item("a", "Details", { href: pageOf(data.id) }), copy, ...extension(menu, data), ...verbs.map((verb) => {
     const made = item("button", VERBS[verb], { type: "button", className: verb === "delete" ? "danger-text" : "", data: { needs: "operator" } });
     made.addEventListener("click", () => {
       menu.hidePopover();
@@ -39,6 +41,17 @@ export function openMenu(button, data) {
   place(menu, button);
   menu.firstElementChild.focus();
   addLogins(menu, button, data);
+}
+
+// "Extend …" for an instance that ends, unless the caller may not.
+function extension(menu, data) {
+  if (!data.endsAt || refusal("operator")) return [];
+  const made = item("button", "Extend …", { type: "button" });
+  made.addEventListener("click", () => {
+    menu.hidePopover();
+    extend.open(data, data, look);
+  });
+  return [made];
 }
 
 async function addLogins(menu, button, { id, billed }) {

@@ -11,7 +11,7 @@ import { openMenu } from "./menu.js";
 export function makeRow(id) {
   const row = {
     tick: el("input", { type: "checkbox" }), badge: el("span", { className: "badge" }), name: el("a", { href: pageOf(id) }),
-    brief: el("p", { className: "brief" }), labels: el("p", { className: "labels" }), why: el("p", { className: "why" }), mark: el("span", { className: "mark", hidden: true }, "ending soon"), ends: el("p", { className: "ends" }), gpu: el("td", { className: "wide" }), region: el("td", { className: "wide" }),
+    brief: el("p", { className: "brief" }), labels: el("p", { className: "labels" }), why: el("p", { className: "why" }), mark: el("span", { className: "mark", hidden: true }, "ending soon"), ends: el("p", { className: "ends" }), gpu: el("td", { className: "wide one" }), region: el("td", { className: "wide one" }),
     price: el("td", { className: "wide number" }), age: el("td", { className: "wide number" }), owner: el("td", { className: "wide" }),
     menu: el("button", { type: "button", className: "quiet", "aria-haspopup": "menu", "aria-expanded": "false" }, "⋯"),
   };
@@ -36,6 +36,7 @@ export function showRow(row, data) {
   row.why.hidden = !row.why.textContent;
   showEnd(row, data);
   setText(row.gpu, `${data.gpuNum} × ${data.productName}`);
+  row.gpu.title = row.gpu.textContent;
   setText(row.region, data.region);
   setText(row.price, data.billed ? money(data.price) : "");
   setText(row.owner, data.createdBy ?? "");

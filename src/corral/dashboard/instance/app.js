@@ -14,6 +14,7 @@ import { showConnection, showHealth } from "./connection.js";
 import * as credentials from "./credentials.js";
 import { showEvents, showOperations, showTimeline } from "./history.js";
 import * as labels from "./labels.js";
+import * as lease from "./lease.js";
 import * as logs from "./logs.js";
 import * as placement from "./placement.js";
 import { showAbout, showTop, showWhy } from "./summary.js";
@@ -21,6 +22,7 @@ import * as use from "./use.js";
 
 const GATHER_MS = 200; // events within this time are handled by one read
 const MOVING_MS = 3000; // how often what changes without an event is read: checks, attempts to deliver
+const IDLE_MS = 30000; // how often one that may become idle is read: that has no event before a notice
 const SETTLED = ["ready", "exited", "terminated", "failed"];
 const EVENTS = 500; // the API's largest page
 const DELIVERIES = 20;
@@ -32,6 +34,7 @@ frame.begin();
 placement.begin();
 credentials.begin(path);
 labels.begin(path, () => refresh());
+lease.begin(path, () => refresh());
 logs.begin(path);
 use.begin(path);
 keepFocus();
@@ -48,6 +51,7 @@ async function open() {
   $("found").hidden = false;
   live({ load, onEvent, instanceId: data.id });
   setInterval(() => !document.hidden && (pending || !SETTLED.includes(data.status)) && refresh(), MOVING_MS);
+  setInterval(() => !document.hidden && data.lease?.idle && isRunning(data) && refresh(), IDLE_MS);
 }
 
 function showMissing(error) {
@@ -90,6 +94,7 @@ async function read() {
   placement.showPlacement(data);
   showAbout(data);
   labels.showLabels(data);
+  lease.showLease(data);
   use.showUse(data);
   logs.suggest(isRunning(data) ? "instance" : "system");
   showOperations(operations);

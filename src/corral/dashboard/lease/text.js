@@ -2,7 +2,6 @@
 
 const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
 const NAMES = { d: "d", h: "h", m: "min", s: "s" };
-const CAUSES = { max_duration: "maximum duration", idle: "idle", schedule: "schedule" };
 
 // The seconds of a duration of the API, such as "1h30m"; NaN for another text.
 export function secondsOf(text) {
@@ -37,14 +36,14 @@ export function remaining(at, now) {
 export function endingOf({ lease }) {
   if (!lease) return { endsAt: null };
   const { endsAt, endsBecause, notifiedAt, reason, quiet, idle } = lease;
-  return { endsAt, endsBecause, notifiedAt, reason, quiet: quiet && idle ? { ...quiet, after: idle.after } : null };
+  return { endsAt, endsBecause, endsReason: reason, notifiedAt, quiet: quiet && idle ? { ...quiet, after: idle.after } : null };
 }
 
 // When an instance ends and why, such as "ends in 6 min: GPU 0 %, CPU 2 % for 24 of 30 min"; empty if no end is known.
-export function endText({ endsAt, endsBecause, quiet, reason }, now) {
+export function endText({ endsAt, endsBecause, endsReason, quiet }, now) {
   if (!endsAt) return "";
   const at = Date.parse(endsAt);
-  const why = endsBecause === "idle" && quiet ? quietText(quiet, now) : reason ?? CAUSES[endsBecause] ?? endsBecause;
+  const why = endsBecause === "idle" && quiet ? quietText(quiet, now) : endsReason ?? endsBecause;
   return `${at > now ? `ends in ${remaining(at, now)}` : "ends now"}: ${why}`;
 }
 
@@ -76,8 +75,8 @@ export function partsOf({ maxDuration, idle, schedule, onEnd, grace }) {
   return [
     maxDuration && ["Maximum duration", `${inWords(maxDuration)} from ready`],
     idle && ["Idle", `${inWords(idle.after)} with ${idle.signals.map((signal) => SIGNALS[signal]?.(idle) ?? signal).join(", ")}`],
-    schedule?.stop && ["Stopped", `${schedule.stop}, ${schedule.timezone}`],
-    schedule?.start && ["Started", `${schedule.start}, ${schedule.timezone}`],
+    schedule?.stop && ["Stops at", `${schedule.stop}, ${schedule.timezone}`],
+    schedule?.start && ["Starts at", `${schedule.start}, ${schedule.timezone}`],
     ["At the end", `${ENDS[onEnd] ?? onEnd}${onEnd === "delete" && schedule?.stop ? "; the schedule stops it" : ""}`],
     ["Notice", `${inWords(grace)} before`],
   ].filter(Boolean);
