@@ -27,8 +27,10 @@ from corral.api.http.request_readers import (
 from corral.api.middleware.auth import sent_key
 from corral.domain.access import is_key_name, key_digest
 from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
+from corral.domain.leases.lease import Lease, LeaseState
 from corral.domain.observation.provider_names import is_installation, parse_provider_name, provider_name
 from corral.domain.requests.create import CreateDefaults
+from corral.domain.requests.lease import LeaseDefaults, changed
 from corral.outbound.addresses import is_public
 from corral.webhooks.deliver import _retry_after
 from corral.webhooks.guard import AddressGuard
@@ -75,15 +77,23 @@ async def _read(word: str, body: bytes) -> Any:
         case "labels":
             return read_labels(body)
         case "lease":
-            return read_lease_merge(body)
+            return LeaseState(lease=_lease(body))
         case "extend":
             return read_extend(body)
         case "use":
-            return read_use(body)
+            return LeaseState(last_used_at=read_use(body))
         case "adoption":
             return await _READER.read_adoption(body)
         case _:
             return await _READER.read(body)
+
+
+def _lease(body: bytes) -> Lease:
+    """The lease of an instance that had none, after the change that *body* asks for."""
+    lease = changed(None, read_lease_merge(body), LeaseDefaults())
+    if isinstance(lease, tuple):
+        raise SpecInvalidError(lease)
+    return lease
 
 
 def _secrets(body: bytes) -> list[str]:

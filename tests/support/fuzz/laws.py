@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
@@ -22,14 +23,16 @@ SECRET_LENGTH: Final = 6
 
 def flaws(found: object, at: str = "it") -> list[str]:
     """What of *found* could not be kept, sent on or shown."""
-    if isinstance(found, Enum | bool | datetime | None):
+    if isinstance(found, Enum | bool | datetime | timedelta | None):
         return []
+    if isinstance(found, float):
+        return [] if math.isfinite(found) else [f"{at} {found}"]
     if isinstance(found, str):
         return [f"{at} {found[:20]!r}"] if "\0" in found or any("\ud800" <= c <= "\udfff" for c in found) else []
     if isinstance(found, int):
         most = MOST_MICRO_USD if "micro_usd" in at else MOST_INT
         return [f"{at} {found}"] if abs(found) > most else []
-    if isinstance(found, tuple | list):
+    if isinstance(found, tuple | list | frozenset):
         return [flaw for part in found for flaw in flaws(part, at)]
     assert dataclasses.is_dataclass(found), found
     return [flaw for f in dataclasses.fields(found) for flaw in flaws(getattr(found, f.name), f.name)]

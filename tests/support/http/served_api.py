@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 from corral.api.http.limits import Limits
-from corral.cache.registry import CacheName
 from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
 from corral.engine.maintenance.orphans import OrphanRule
@@ -46,7 +45,6 @@ class ServedApi:
             changed = altered(found, **fields)
             assert await instances.update(changed, wake_at=None).run(connection)
         self.service.parts.answers.forget()  # as the notification of the commit does
-        self.env.caches.drop(CacheName.INSTANCE_DETAILS, changed.id)
         return instances.updated(changed)
 
 

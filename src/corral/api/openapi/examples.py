@@ -16,6 +16,7 @@ EXAMPLES: Final[Mapping[str, object]] = {
             "lastSeenAt",
             "lastSyncedAt",
             "listedAt",
+            "dataKeptUntil",
             *("endsAt", "notifiedAt", "extendedUntil", "startsAt", "judgedAt", "nextEndAt"),
             "firstSeenAt",
             "since",

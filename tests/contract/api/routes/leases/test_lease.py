@@ -13,6 +13,7 @@ from support.engines.known import NOW
 from support.http.served_api import ServedApi, opened
 from support.http.service import Answer, error_of
 
+from corral.cache.registry import CacheName
 from corral.domain.instance import Instance, ProviderId
 from corral.domain.leases.lease import EndCause, IdleSummary, LeaseState, Notice
 from corral.domain.lifecycle.phases import Goal, Phase
@@ -85,7 +86,9 @@ async def ready(api: ServedApi, **fields: object) -> str:
 
 
 async def change(api: ServedApi, instance_id: str, **fields: Any) -> Instance:
-    return await api.change(instance_id, **fields)
+    changed = await api.change(instance_id, **fields)
+    api.env.caches.drop(CacheName.INSTANCE_DETAILS, instance_id)  # as the notification of the commit does
+    return changed
 
 
 async def state_of(api: ServedApi, instance_id: str) -> LeaseState:
@@ -96,7 +99,7 @@ async def state_of(api: ServedApi, instance_id: str) -> LeaseState:
 
 async def give_notice(api: ServedApi, instance_id: str, cause: EndCause) -> None:
     notice = Notice(cause=cause, reason="GPU 0 % for 30 min", given_at=NOW, ends_at=NOW + timedelta(minutes=10))
-    await api.change(instance_id, lease=replace(await state_of(api, instance_id), notice=notice))
+    await change(api, instance_id, lease=replace(await state_of(api, instance_id), notice=notice))
 
 
 async def patch(api: ServedApi, instance_id: str, body: object) -> Answer:
