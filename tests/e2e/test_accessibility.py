@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Final, Literal
 
 import pytest
 import pytest_asyncio
@@ -16,7 +15,6 @@ from support.processes.process import Running, quicken, run, serving
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
 REQUEST = ("--product", "RTX 4090 24GB")
-SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -47,39 +45,32 @@ async def unused(short_dir: Path) -> AsyncGenerator[Running]:
         yield running
 
 
-async def judged(page: Page) -> list[str]:
-    """What is wrong with the page in either colour scheme; it follows that of the system at once."""
-    found = list[str]()
-    for scheme in SCHEMES:
-        await page.emulate_media(color_scheme=scheme)
-        assert await page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") is (scheme == "dark")
-        found += [f"{scheme}: {each}" for each in await axe_findings(page)]
-    return found
-
-
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-async def test_axe_finds_nothing_on_a_page_with_rows(corral: Running, browser: Browser, width: int) -> None:
-    """Ready and failed rows, an open menu, charts and events; then both dialogs; in both colour schemes."""
-    async with opened_tab(browser, width=width) as tab:
+async def test_axe_finds_nothing_on_a_page_with_rows(
+    corral: Running, browser: Browser, width: int, scheme: str
+) -> None:
+    """Ready and failed rows, an open menu, charts and events; then both dialogs."""
+    async with opened_tab(browser, width=width, scheme=scheme) as tab:
         page = tab.page
         await page.goto(corral.address)
         await expect(page.locator("#link")).to_have_text("live")
         await expect(page.locator("#rows tr")).to_have_count(2)
         await page.locator("#cost-chart .line").wait_for(state="attached")
-        assert await judged(page) == []
+        assert await axe_findings(page) == []
         await page.get_by_role("button", name="Actions for well").click()
         await page.get_by_role("menuitem", name="Copy ssh command").wait_for()
-        assert await judged(page) == []
+        assert await axe_findings(page) == []
         await page.keyboard.press("Escape")
 
         await page.get_by_role("button", name="New instance").click()
         await page.locator(".offers li").first.wait_for()
-        assert await judged(page) == []
+        assert await axe_findings(page) == []
         await page.keyboard.press("Escape")
 
         await choose(page, "Delete", "well")
         await expect(page.locator("#confirm")).to_be_visible()
-        assert await judged(page) == []
+        assert await axe_findings(page) == []
         assert tab.complaints == []
 
 
