@@ -42,7 +42,7 @@ export function showLease(next) {
 
 function noticeText({ endsAt, endsBecause, onEnd }) {
   const isDeleted = onEnd === "delete" && endsBecause !== "schedule"; // a schedule always stops
-  return `It is ${isDeleted ? "deleted, with its data," : "stopped"} at ${local(endsAt)}. ${endsBecause === "idle" ? "To use it, to extend it" : "To extend it"} or to change the lease prevents that.`;
+  return `It is ${isDeleted ? "deleted, with its data," : "stopped"} at ${local(endsAt)}. ${endsBecause === "idle" ? "Using it, extending it" : "Extending it"} or changing the lease prevents that.`;
 }
 
 function withoutEnd({ lease, status }) {
