@@ -199,6 +199,7 @@ async def take_pictures(browser: Browser, corral: Running) -> None:
 
         await page.goto(f"{corral.address}/operations")
         await page.locator("#attention").get_by_text("nightly-eval").first.wait_for()
+        await page.locator("#link[data-state=live]").wait_for()  # which is after every section was read
         await page.screenshot(path=IMAGES / "operations.png")
 
         await page.goto(f"{corral.address}/docs#tag/instances/POST/api/instances")
