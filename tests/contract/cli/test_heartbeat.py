@@ -38,10 +38,6 @@ def reports(answers: HttpAnswers) -> int:
     return sum(head.startswith("PUT /api/instances/inst_1/last-used ") for head in answers.heads)
 
 
-def threads() -> int:
-    return sum(thread.name == "corral-client" for thread in threading.enumerate())
-
-
 @asynccontextmanager
 async def open_session(answers: HttpAnswers) -> AsyncGenerator[Heartbeat]:
     """A session that reports its use to *answers*, in the shortest intervals."""
@@ -51,15 +47,16 @@ async def open_session(answers: HttpAnswers) -> AsyncGenerator[Heartbeat]:
 
 
 async def test_use_is_reported_again_and_again_while_a_session_is_open() -> None:
-    answers, before = HttpAnswers(ACCEPTED), threads()
+    answers, before = HttpAnswers(ACCEPTED), set(threading.enumerate())
 
     async with open_session(answers) as heartbeat:
         heartbeat.start()
         heartbeat.start()
         await until(lambda: reports(answers) >= 3)
-        assert threads() == before + 1
+        started = [thread for thread in threading.enumerate() if thread not in before]
 
-    assert threads() == before
+    assert [thread.name for thread in started] == ["corral-client"]
+    assert not started[0].is_alive()
 
 
 async def test_nothing_is_reported_before_the_session_is_open() -> None:
