@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from support.engines.leased import (
     BUSY,
     GRACE,
@@ -82,6 +83,22 @@ async def test_load_during_the_grace_cancels_the_end(engine: SteppedEngine) -> N
     assert stopped_at >= quiet_since + AFTER + GRACE
 
 
+@pytest.mark.parametrize("offset", [0, 15, 30, 45])
+async def test_a_short_load_is_not_forgotten_by_the_next_reading(engine: SteppedEngine, offset: int) -> None:
+    """Of an interval the highest counts, also when its end is read again."""
+    step = timedelta(seconds=15)
+    await engine.step(offset)
+    instance = await ready(engine, IDLE)
+    await live(engine, 3.5 * MINUTE, step=step)
+    set_load(engine, BUSY)
+    await live(engine, step, step=step)
+    set_load(engine, QUIET)
+    quiet_since = engine.clock.now()
+    ended_at = await live_until(engine, instance.id, Phase.EXITED, most=30 * MINUTE, step=step)
+
+    assert ended_at >= quiet_since - step + AFTER + GRACE
+
+
 async def test_a_busy_instance_and_one_without_measurements_are_never_ended(engine: SteppedEngine) -> None:
     """Busy GPU, busy CPU, a gap, no measurements at all, and a provider that shows zero for everything."""
     for load in (BUSY, QUIET | {"cpu": 50.0}, dict.fromkeys(QUIET, 0.0)):
@@ -102,7 +119,7 @@ async def test_a_provider_that_fails_to_measure_ends_nothing_and_delays_no_recon
 
     assert await engine.phase(instance.id) is Phase.READY
     assert (await lease_events(engine), await samples(engine)) == ([], 0)
-    assert (engine.metrics.registry.get_sample_value("corral_idle_reads_total", {"outcome": "failed"}) or 0) > 10
+    assert (engine.metrics.registry.get_sample_value("corral_idle_reads_total", {"outcome": "failed"}) or 0) >= 4
 
 
 async def test_a_pending_end_is_cancelled_when_measurements_stop(engine: SteppedEngine) -> None:

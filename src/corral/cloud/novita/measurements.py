@@ -42,8 +42,12 @@ def utilization(seen: wire.Measurements, within: Period) -> Utilization:
 
 
 def _by_gpu(seen: wire.GpuSeries) -> dict[str, values.Part]:
-    found = values.many(seen.gpu_ids, wire.OneGpu)
-    return {number: one.items for one in found if (number := values.identity(one.gpu_id))}
+    """The measurements of each GPU; none if its id is there twice, because one of them is another's."""
+    found: dict[str, values.Part] = {}
+    for one in values.many(seen.gpu_ids, wire.OneGpu):
+        if number := values.identity(one.gpu_id):
+            found[number] = wire.NOTHING if number in found else one.items
+    return found
 
 
 def _series(part: values.Part, within: Period) -> Series:

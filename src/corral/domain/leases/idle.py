@@ -31,6 +31,12 @@ distances, one of which may be missed. Shorter, and rules of a few minutes never
 old measurements speak for the present."""
 
 
+LEAST_PLAUSIBLE: Final = 1.0
+"""Percent that at least one measure of a machine that runs exceeds: its image alone fills more of its disk. Lower, and
+a provider that sends zeros for want of measurements, or shares of one instead of percent, makes a working machine look
+idle; higher, and a machine with little on it never counts as idle."""
+
+
 class Activity(Enum):
     """Whether an instance is used."""
 
@@ -66,24 +72,27 @@ def expected_distance(rule: IdleRule) -> timedelta:
     return min(max(rule.after / 10, LEAST_INTERVAL), MOST_DISTANCE)
 
 
-def from_utilization(seen: Utilization, within: Period) -> list[IdleSample]:
+def from_utilization(seen: Utilization, within: Period, *, gpus: int) -> list[IdleSample]:
     """
     The samples in *seen*, one for each interval of *within*: the busiest GPU, and unknown where a value is missing.
 
-    Without values of the single GPUs the GPU is unknown, because an average hides a busy one. An interval in which
-    every measure is exactly 0 is unknown: a machine that runs uses memory. The newest interval is left out while
-    it is incomplete, because its other values may not be published yet.
+    Without values of each of the *gpus* of the machine the GPU is unknown, because neither the others nor an average
+    show a busy one. An interval without a measure above `LEAST_PLAUSIBLE` is unknown. The newest interval is left out
+    while it is incomplete, because its other values may not be published yet.
     """
-    gpus = [_by_interval(one.gpu, within.interval) for one in seen.gpus]
-    cpu = _by_interval(seen.cpu, within.interval)
+    each_gpu = [_by_interval(one.gpu, within.interval) for one in seen.gpus]
+    cpu, average = _by_interval(seen.cpu, within.interval), _by_interval(seen.gpu, within.interval)
     others = (seen.gpu, seen.gpu_memory, seen.memory, seen.disk, *(one.gpu_memory for one in seen.gpus))
-    every = [cpu, *gpus, *(_by_interval(one, within.interval) for one in others)]
+    every = [cpu, *each_gpu, *(_by_interval(one, within.interval) for one in others)]
     samples: list[IdleSample] = []
     is_complete = True
     for place in sorted({place for one in every for place in one}):
         found = [sample for one in every for sample in one.get(place, ())]
-        is_real = any(sample.value for sample in found)
-        gpu, cpus = _highest([one.get(place) for one in gpus]), _highest([cpu.get(place)])
+        is_real = any(sample.value > LEAST_PLAUSIBLE for sample in found)
+        gpu, cpus = _highest([one.get(place) for one in each_gpu]), _highest([cpu.get(place)])
+        if gpu is not None:
+            highest = max([gpu, *(sample.value for sample in average.get(place, ()))])
+            gpu = highest if len(each_gpu) >= gpus else None
         is_complete = not is_real or (gpu is not None and cpus is not None)
         at = max(sample.at for sample in found)
         samples.append(IdleSample(at=at, gpu=gpu if is_real else None, cpu=cpus if is_real else None))

@@ -74,16 +74,15 @@ def period(now: datetime, length: timedelta) -> Period:
 
 def series(samples: Iterable[tuple[datetime | None, float | None]], within: Period) -> Series:
     """
-    The usable measurements of *samples*, in order; of several of one instant the last.
+    The usable measurements of *samples*, in order; of several of one instant the highest.
 
     One without a time, outside the period, without a number or outside 0 to 100 is left out, so that a gap remains.
     """
     earliest, latest = within.begin - TOLERANCE, within.end + TOLERANCE
-    found = {
-        at: value
-        for at, value in samples
-        if at is not None and value is not None and earliest <= at <= latest and 0 <= value <= HUNDRED
-    }
+    found: dict[datetime, float] = {}
+    for at, value in samples:
+        if at is not None and value is not None and earliest <= at <= latest and 0 <= value <= HUNDRED:
+            found[at] = max(value, found.get(at, value))
     return tuple(Sample(at, found[at]) for at in sorted(found)[-MOST_SAMPLES:])
 
 

@@ -36,9 +36,16 @@ ROUND_SECONDS: Final = 5.0
 the list of leases more often for nothing."""
 MOST_AT_ONCE: Final = 4
 """Reads at the same time. Fewer takes longer with many instances; more makes bursts of calls."""
+READ_SECONDS: Final = 10.0
+"""The longest that one read may take. Longer, and a few reads that hang delay all others; shorter, and a slow provider
+measures nothing."""
+MOST_FAILURES: Final = 9
+"""Each failure in succession makes the pause before the next read one interval longer, up to so many."""
 BEFORE_END: Final = timedelta(seconds=30)
 """An instance that ends within this time is read before all others: it ends only if it was idle up to then. Shorter,
-and a busy minute keeps idle machines; longer, and the last measurement is older when it is stopped."""
+and a busy minute keeps idle machines; longer only costs reads."""
+BEFORE_END_INTERVAL: Final = timedelta(seconds=10)
+"""How often it is read in that time. Longer, and it is stopped although the provider already showed a load."""
 _LONG: Final = 1e9
 KEPT_BEYOND: Final = timedelta(minutes=3)
 """Measurements are kept for the idle time and this much longer, because the window may end at the newest one."""
@@ -52,6 +59,8 @@ class _Progress:
     """By the monotonic clock."""
     until: datetime | None = None
     """The time of its newest measurement."""
+    failures: int = 0
+    """How many reads in succession failed."""
 
 
 @dataclass(kw_only=True)
@@ -98,10 +107,12 @@ class IdleSampler:
         await asyncio.gather(*(self._read_some(waiting) for _ in range(min(MOST_AT_ONCE, len(waiting)))))
 
     def _is_due(self, machine: MeasuredInstance, now: datetime, elapsed: float) -> bool:
-        """Whether it was not read for its interval, or since it began to end soon."""
-        unread = timedelta(seconds=min(elapsed - self._progress[machine.id].read_at, _LONG))
-        began = None if machine.ends_at is None else machine.ends_at - BEFORE_END
-        return unread >= _interval(machine) or (began is not None and now - unread < began <= now)
+        """Whether it was not read for its interval, which is shorter when it ends soon and longer after failures."""
+        progress = self._progress[machine.id]
+        unread = timedelta(seconds=min(elapsed - progress.read_at, _LONG))
+        if _ends_soon(machine, now) and not progress.failures:
+            return unread >= BEFORE_END_INTERVAL
+        return unread >= _interval(machine) * (1 + min(progress.failures, MOST_FAILURES))
 
     def _most(self) -> int:
         """Reads of one round."""
@@ -111,8 +122,10 @@ class IdleSampler:
         """Read from the end of *waiting* until it is empty; a used-up share or an open circuit empties it."""
         while waiting:
             machine = waiting.pop()
+            progress = self._progress[machine.id]
             try:
-                await self._read(machine)
+                async with asyncio.timeout(READ_SECONDS):
+                    await self._read(machine)
             except (ShareUsedUpError, CircuitOpenError):
                 self.metrics.idle_reads.labels(ReadEnd.POSTPONED).inc()
                 waiting.clear()
@@ -121,13 +134,15 @@ class IdleSampler:
                 log.warning("leases.sampling_interrupted", why=error.message)
                 waiting.clear()
                 return
-            except CloudError as error:
-                log.debug("leases.read_failed", instance_id=machine.id, why=error.message)
+            except (CloudError, TimeoutError) as error:
+                log.debug("leases.read_failed", instance_id=machine.id, why=str(error))
+                progress.failures += 1
                 self.metrics.idle_reads.labels(ReadEnd.FAILED).inc()
             else:
+                progress.failures = 0
                 self.metrics.idle_reads.labels(ReadEnd.OK).inc()
             # Also a failed one: the others have their turn before it is tried again.
-            self._progress[machine.id].read_at = self.clock.monotonic()
+            progress.read_at = self.clock.monotonic()
 
     async def _read(self, machine: MeasuredInstance) -> None:
         """Store what the provider measured since the last time, and reconcile the instance if something follows."""
@@ -137,7 +152,7 @@ class IdleSampler:
         if seen is None:
             return
         oldest, kept = now - machine.after - KEPT_BEYOND, replace(within, interval=_interval(machine))
-        new = [sample for sample in from_utilization(seen, kept) if oldest <= sample.at <= now]
+        new = [sample for sample in from_utilization(seen, kept, gpus=machine.gpus) if oldest <= sample.at <= now]
         if not new:
             return
         async with self.database.transaction() as connection:
@@ -166,10 +181,12 @@ def _unread(machine: MeasuredInstance, until: datetime | None, now: datetime) ->
     """
     The time since *until*, at most the idle time and what one answer can hold.
 
+    It begins with the whole interval of *until*, which was perhaps measured only in part.
     Its measurements are as close as the provider has them and an answer can hold, so that a short load is seen; of each
     interval the highest is stored.
     """
     earliest = now - min(machine.after + KEPT_BEYOND, POINTS * _interval(machine))
-    begin = earliest if until is None else max(until, earliest)
+    interval = _interval(machine).total_seconds()
+    begin = earliest if until is None else max(until - timedelta(seconds=until.timestamp() % interval), earliest)
     apart = timedelta(seconds=math.ceil((now - begin).total_seconds() / POINTS))
     return Period(begin=begin, end=now, interval=min(max(apart, LEAST_INTERVAL), _interval(machine)))

@@ -31,6 +31,7 @@ RETURNING i.id, {notification(TOPIC, "i.id")}
 _HAS_IDLE_RULE: Final = f"i.phase = '{Phase.READY.value}' AND i.lease #>> '{{lease,idle,after}}' IS NOT NULL"
 _MEASURED: Final = f"""
 SELECT i.id, i.provider_id, (i.lease #>> '{{lease,idle,after}}')::interval AS after,
+       COALESCE((i.record #>> '{{order,gpu_num}}')::int, 1) AS gpus,
        CASE WHEN i.lease #>> '{{notice,cause}}' = '{EndCause.IDLE.value}'
             THEN (i.lease #>> '{{notice,ends_at}}')::timestamptz END AS ends_at
 FROM corral_instances AS i
@@ -41,12 +42,13 @@ _NEWEST: Final = """
 SELECT id, newest.at FROM unnest($1::text[]) AS id,
 LATERAL (SELECT max(at) AS at FROM corral_idle_samples WHERE instance_id = id) AS newest
 """
-# Of one instant the last value counts: the provider may have had only a part of it before.
+# Of one instant the highest value counts: a load that was once measured was there.
 _ADD: Final = """
 WITH outdated AS (DELETE FROM corral_idle_samples WHERE instance_id = $1 AND at < $2)
-INSERT INTO corral_idle_samples (instance_id, at, gpu, cpu)
+INSERT INTO corral_idle_samples AS s (instance_id, at, gpu, cpu)
 SELECT $1, * FROM unnest($3::timestamptz[], $4::float8[], $5::float8[])
-ON CONFLICT (instance_id, at) DO UPDATE SET gpu = excluded.gpu, cpu = excluded.cpu
+ON CONFLICT (instance_id, at) DO UPDATE
+SET gpu = GREATEST(s.gpu, excluded.gpu), cpu = GREATEST(s.cpu, excluded.cpu)
 """
 _SWEEP: Final = f"""
 DELETE FROM corral_idle_samples AS s
@@ -61,6 +63,8 @@ class MeasuredInstance(NamedTuple):
     provider_id: ProviderId
     after: timedelta
     """How long it must be idle."""
+    gpus: int
+    """How many it has."""
     ends_at: datetime | None
     """When it ends, if a notice was given because it is idle."""
 
@@ -78,7 +82,7 @@ def change(instance: Instance, *, wake_at: datetime | None) -> Write:
 async def measured(connection: Connection) -> list[MeasuredInstance]:
     """Every instance that is measured."""
     rows = await connection.fetch(_MEASURED)
-    return [MeasuredInstance(InstanceId(row[0]), ProviderId(row[1]), row[2], row[3]) for row in rows]
+    return [MeasuredInstance(InstanceId(row[0]), ProviderId(row[1]), row[2], row[3], row[4]) for row in rows]
 
 
 async def newest_samples(connection: Connection, ids: Sequence[InstanceId]) -> dict[InstanceId, datetime]:

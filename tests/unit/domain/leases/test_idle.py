@@ -24,8 +24,8 @@ def gpu(number: int, *values: float | None) -> GpuUtilization:
     return GpuUtilization(id=str(number), gpu=series(*values), gpu_memory=series(*(30.0 for _ in values)))
 
 
-def read(seen: Utilization) -> list[tuple[datetime, float | None, float | None]]:
-    return [(sample.at, sample.gpu, sample.cpu) for sample in from_utilization(seen, WITHIN)]
+def read(seen: Utilization, gpus: int = 1) -> list[tuple[datetime, float | None, float | None]]:
+    return [(sample.at, sample.gpu, sample.cpu) for sample in from_utilization(seen, WITHIN, gpus=gpus)]
 
 
 def test_the_busiest_gpu_counts_and_not_the_average() -> None:
@@ -41,6 +41,29 @@ def test_without_values_of_each_gpu_the_gpu_is_unknown() -> None:
 
     assert read(average) == [(T0, None, 2.0)]
     assert read(one_missing) == [(T0, None, 2.0), (T0 + 15 * SECOND, 0.0, 2.0)]
+
+
+def test_a_gpu_of_the_machine_that_is_not_listed_makes_the_gpu_unknown() -> None:
+    """The busy one may be the one that is missing."""
+    seen = Utilization(cpu=series(2.0, 2.0), memory=series(40.0, 40.0), gpus=(gpu(0, 0.0, 0.0), gpu(1, 0.0, 0.0)))
+
+    assert read(seen, gpus=2) == [(T0, 0.0, 2.0), (T0 + 15 * SECOND, 0.0, 2.0)]
+    assert read(seen, gpus=3) == [(T0, None, 2.0)]
+
+
+def test_an_average_above_every_gpu_counts() -> None:
+    """The values contradict each other: the higher one is believed."""
+    seen = Utilization(gpu=series(99.0, 1.0), cpu=series(2.0, 2.0), gpus=(gpu(0, 0.0, 3.0),))
+
+    assert read(seen) == [(T0, 99.0, 2.0), (T0 + 15 * SECOND, 3.0, 2.0)]
+
+
+def test_a_measurement_in_shares_of_one_is_unknown() -> None:
+    """0.97 may be 97 %: no measure is above 1."""
+    busy = GpuUtilization(id="0", gpu=series(0.97, 0.97), gpu_memory=series(0.8, 80.0))
+    seen = Utilization(cpu=series(0.4, 0.4), memory=series(1.0, 1.0), disk=series(0.05, 0.05), gpus=(busy,))
+
+    assert read(seen) == [(T0, None, None), (T0 + 15 * SECOND, 0.97, 0.4)]
 
 
 def test_a_measurement_with_nothing_but_zeros_is_unknown() -> None:
