@@ -127,6 +127,16 @@ async def test_a_schedule_stops_and_starts(engine: SteppedEngine) -> None:
     assert {because for _, because in reported[2:]} == {"lease: schedule 0 1 * * * UTC"}
 
 
+async def test_what_a_user_stops_again_is_not_started_by_the_schedule(engine: SteppedEngine) -> None:
+    """The schedule stopped it first; the user's stop changes nothing else."""
+    instance = await ready(engine, Lease(schedule=Schedule(stop="30 0 * * *", start="0 1 * * *"), grace=GRACE))
+    await live_until(engine, instance.id, Phase.EXITED, most=HOUR)
+    await engine.ask(OperationKind.STOP, instance.id)
+    await live(engine, 2 * HOUR, step=10 * MINUTE)
+
+    assert await engine.phase(instance.id) is Phase.EXITED
+
+
 async def test_an_extension_makes_the_judgement_before_it_stale(engine: SteppedEngine) -> None:
     """The lease ends only the generation that it judged; what it finds then is judged again."""
     instance = await ready(engine, TTL)

@@ -107,6 +107,19 @@ async def test_what_was_imported_is_what_was_exported(
     assert len(lines) == 1 + sum(header.counts.values())
 
 
+async def test_a_notice_is_not_imported(engine: SteppedEngine, target: DatabaseTarget, empty: DatabaseTarget) -> None:
+    """The lease may have been extended since the export: its end is announced again."""
+    notice = '{"cause": "idle", "reason": "", "given_at": "2030-01-01T00:00:00Z", "ends_at": "2030-01-01T00:10:00Z"}'
+    async with engine.database.connection() as connection:
+        await connection.execute(
+            "UPDATE corral_instances SET lease = $1 WHERE id = 'inst_1'", f'{{"notice": {notice}}}'
+        )
+    await imported(empty, await exported(target))
+    found = [json.loads(row)["lease"] for row in (await content(empty))["instance"]]
+
+    assert [lease for lease in found if lease is not None] == [{}]
+
+
 async def test_every_table_is_either_kept_or_can_be_learnt_again(database: Database) -> None:
     """A new table must be named here."""
     async with database.connection() as connection:

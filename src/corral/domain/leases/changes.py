@@ -9,7 +9,7 @@ from typing import Final
 from corral.domain.errors import CallerError, GoalRefusedError, SpecInvalidError
 from corral.domain.instance import Instance
 from corral.domain.leases.ends import runs_since
-from corral.domain.leases.lease import EndCause, Lease, LeaseState, Signal
+from corral.domain.leases.lease import EndCause, Lease, LeaseState, Notice, Signal
 from corral.domain.leases.outlook import expected_end
 from corral.domain.operation import OperationKind
 from corral.domain.records import replace
@@ -34,12 +34,17 @@ def new_state(lease: Lease, now: datetime) -> LeaseState:
 
 
 def lease_replaced(instance: Instance, lease: Lease, now: datetime) -> LeaseState:
-    """The state after the lease was changed: a notice is cancelled, and times of a new schedule count from *now* on."""
+    """
+    The state after the lease was changed: times of a new schedule count from *now* on.
+
+    A notice stays if what it announces is unchanged, so that repeated changes of something else do not put off an end.
+    """
     state = instance.lease or new_state(lease, now)
     is_scheduled = state.lease.schedule == lease.schedule and state.scheduled_at is not None
     idle = state.idle if state.lease.idle == lease.idle else None
     scheduled_at = state.scheduled_at if is_scheduled else now
-    return replace(state, lease=lease, notice=None, idle=idle, scheduled_at=scheduled_at)
+    notice = state.notice if state.notice is not None and _announces(state.notice, state.lease, lease) else None
+    return replace(state, lease=lease, notice=notice, idle=idle, scheduled_at=scheduled_at)
 
 
 def extended(instance: Instance, extension: Extension, now: datetime, max_ttl: timedelta | None) -> LeaseState:
@@ -96,6 +101,18 @@ def after_command(state: LeaseState, kind: OperationKind, at: datetime, cause: E
         return replace(state, ended_by=None)
     scheduled_at = at if kind is OperationKind.START or cause is not None else state.scheduled_at
     return replace(state, extended_until=None, notice=None, idle=None, ended_by=cause, scheduled_at=scheduled_at)
+
+
+def stopped_by_user(state: LeaseState) -> LeaseState:
+    """The state after a user stopped what its lease had stopped already: its schedule does not start it any more."""
+    return state if state.ended_by is None else replace(state, ended_by=None)
+
+
+def _announces(notice: Notice, before: Lease, after: Lease) -> bool:
+    """Whether *notice* still says what happens under *after*, and early enough."""
+    part = {EndCause.MAX_DURATION: "max_duration", EndCause.IDLE: "idle", EndCause.SCHEDULE: "schedule"}[notice.cause]
+    is_same = getattr(before, part) == getattr(after, part) and before.on_end is after.on_end
+    return is_same and after.grace <= before.grace
 
 
 def _can_end(lease: Lease) -> bool:

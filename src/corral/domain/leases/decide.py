@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import floor
 from typing import Final
 
 from corral.domain.instance import Instance
-from corral.domain.leases.ends import fixed_ends, fixed_reason, not_before, precedence, runs_since
+from corral.domain.leases.ends import fixed_ends, fixed_reason, grace_of, not_before, precedence, runs_since
 from corral.domain.leases.idle import Activity, IdleJudgement, IdleSample, judge_idle
 from corral.domain.leases.lease import EndAction, EndCause, IdleRule, IdleSummary, LeaseState, Notice, Signal
 from corral.domain.leases.outlook import next_start
@@ -22,6 +22,10 @@ from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import OperationKind
 from corral.domain.records import replace
 
+LATE: Final = timedelta(minutes=2)
+"""How long after its time a notice still ends an instance. Later, Corral was down or its database was restored, and no
+user could extend the lease: the notice is given again. Shorter, and a busy moment delays ends by a grace period;
+longer, and an outage of a few minutes ends an instance at once."""
 QUIET_SHOWN: Final = 0.25
 """The part of the window that must be quiet before the views show an expected end. Less, and an instance that is busy
 from time to time is recorded with each pause; more, and the countdown begins later."""
@@ -67,16 +71,17 @@ def judge(instance: Instance, samples: Iterable[IdleSample], now: datetime) -> L
 
 def _running(instance: Instance, state: LeaseState, judgement: IdleJudgement | None, now: datetime) -> LeaseDecision:
     """Give a notice if an end is at most the grace period away; the earliest, if there are several."""
-    grace = state.lease.grace
+    lease = state.lease
     ends = fixed_ends(instance, state, now)
     if judgement is not None and judgement.activity is Activity.IDLE:
-        ends.append((not_before(state, now + grace), EndCause.IDLE))
-    near = [(max(end, now + grace), cause) for end, cause in ends if end - grace <= now]
+        ends.append((not_before(state, now + lease.grace), EndCause.IDLE))
+    known = [(end, grace_of(lease, cause), cause) for end, cause in ends]
+    near = [(max(end, now + grace), cause) for end, grace, cause in known if end - grace <= now]
     if not near:
-        times = [end - grace for end, _ in ends]
+        times = [end - grace for end, grace, _ in known]
         return LeaseDecision(state=state, wake_at=min([*times, *_unused_at(instance, state, now)], default=None))
     ends_at, cause = min(near, key=precedence)
-    reason = judgement.reason if cause is EndCause.IDLE and judgement is not None else fixed_reason(state.lease, cause)
+    reason = judgement.reason if cause is EndCause.IDLE and judgement is not None else fixed_reason(lease, cause)
     notice = Notice(cause=cause, reason=reason, given_at=now, ends_at=ends_at)
     noticed = replace(state, notice=notice)
     return LeaseDecision(state=noticed, cause=cause, because=_because(notice), wake_at=ends_at)
@@ -85,14 +90,17 @@ def _running(instance: Instance, state: LeaseState, judgement: IdleJudgement | N
 def _pending(
     instance: Instance, state: LeaseState, notice: Notice, judgement: IdleJudgement | None, now: datetime
 ) -> LeaseDecision:
-    """Cancel a notice whose cause does not hold any more; end the instance if it is due."""
-    is_due = now >= notice.ends_at
+    """Cancel a notice whose cause does not hold any more; end the instance if it is due, unless that is long ago."""
     why_not = _why_not(instance, state, notice, judgement, now)
     if why_not is not None:
         cancelled = replace(state, notice=None)
         return LeaseDecision(state=cancelled, cause=notice.cause, because=why_not, wake_at=now)
-    if not is_due:
+    if now < notice.ends_at:
         return LeaseDecision(state=state, wake_at=notice.ends_at)
+    if now - notice.ends_at > LATE:
+        again = replace(notice, given_at=now, ends_at=now + grace_of(state.lease, notice.cause))
+        state = replace(state, notice=again)
+        return LeaseDecision(state=state, cause=again.cause, because=_because(again), wake_at=again.ends_at)
     action = EndAction.STOP if notice.cause is EndCause.SCHEDULE else state.lease.on_end
     because = _because(notice)
     return LeaseDecision(state=state, command=_ENDS[action], cause=notice.cause, because=because, wake_at=now)

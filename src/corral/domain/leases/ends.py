@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from corral.domain.instance import Instance
 from corral.domain.leases.durations import spoken
@@ -46,6 +46,12 @@ def precedence(end: tuple[datetime, EndCause]) -> tuple[datetime, int]:
 def not_before(state: LeaseState, end: datetime) -> datetime:
     """*end*, or the end of the extension if that is later."""
     return max(end, state.extended_until or end)
+
+
+def grace_of(lease: Lease, cause: EndCause) -> timedelta:
+    """How long before its end a notice is given; not longer than the maximum duration, which it would lengthen."""
+    is_limited = cause is EndCause.MAX_DURATION and lease.max_duration is not None
+    return min(lease.grace, lease.max_duration or lease.grace) if is_limited else lease.grace
 
 
 def fixed_reason(lease: Lease, cause: EndCause) -> str:

@@ -17,6 +17,7 @@ from corral.domain.audit import AuditEntry
 from corral.domain.events import Change, Progress
 from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.domain.instance import Instance, InstanceId, OperationId
+from corral.domain.leases.changes import stopped_by_user
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command, is_done_already
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, new_operation
@@ -30,7 +31,7 @@ from corral.engine.queries.estimates import Estimates
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
-from corral.store.tables import instances, operations, sealed_secrets
+from corral.store.tables import instances, leases, operations, sealed_secrets
 from corral.store.tables.callers import audit, idempotency
 from corral.views.commands import change_response
 from corral.views.instance import InstanceView
@@ -70,7 +71,8 @@ class ChangeInstance:
         A command of a lease raises StaleError if the instance changed since it was judged.
 
         A delete of an instance that is being deleted, and a stop of one that is stopped or stopping, change nothing and
-        write no audit line. Returns the row of the context's key instead when another request used that key first.
+        write no audit line; but what its lease stopped then counts as stopped by the user. Returns the row of the
+        context's key instead when another request used that key first.
         """
         if not is_id(given_id):
             raise no_such_instance(given_id)
@@ -84,7 +86,9 @@ class ChangeInstance:
             now = self.clock.now()
             is_new = not is_done_already(before, kind)
             current = await operations.load(connection, before.operation_id)
-            after = apply_command(before, current, self._command(kind, options, now, context)) if is_new else before
+            after = _repeated(before, kind, context)
+            if is_new:
+                after = apply_command(before, current, self._command(kind, options, now, context))
             response = change_response(self.view, kind, after, is_new=is_new, estimated_ready_at=ready_at)
             if context.key is not None:
                 row = context.key.row(response)
@@ -94,6 +98,9 @@ class ChangeInstance:
             if is_new:
                 operation = new_operation(kind, after, now, correlation_id=context.correlation_id)
                 await self._write(connection, before, after, operation=operation, current=current, context=context)
+            elif after is not before:
+                await leases.change(after, wake_at=None).run(connection)
+                await audit.append([context.line(at=now, instance_id=after.id)]).run(connection)
         self.caches.drop(CacheName.INSTANCE_DETAILS, after.id)
         return AcceptedCommand(instance=after, response=response, is_new=is_new)
 
@@ -160,3 +167,11 @@ class ChangeInstance:
         change = Change(before=before, after=after, because=because, at=now, progress=progress)
         if not await self.event_publisher.write(connection, writes, [change]):
             raise instances.stale(before)
+
+
+def _repeated(instance: Instance, kind: OperationKind, context: CommandContext) -> Instance:
+    """The instance after a command that was given already; the same object if that changes nothing."""
+    if kind is not OperationKind.STOP or instance.lease is None or context.lease is not None:
+        return instance
+    state = stopped_by_user(instance.lease)
+    return instance if state is instance.lease else replace(instance, lease=state)

@@ -141,6 +141,9 @@ async def finish_import(connection: Connection, now: datetime) -> None:
         await connection.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), {last})")
     # Jobs are not exported: every instance is due instead.
     await connection.execute("UPDATE corral_instances SET look_at = $1 WHERE phase <> $2", now, Phase.TERMINATED.value)
+    if "lease" in (await columns(connection))["instance"]:  # older schemas have no leases
+        # What was announced then may have been extended since: it is announced again.
+        await connection.execute("UPDATE corral_instances SET lease = lease - 'notice' WHERE lease ? 'notice'")
     # The defaults of this row mean that the database is not the exported one (`installation/continuity.py`).
     await connection.execute("DELETE FROM corral_last_look; INSERT INTO corral_last_look DEFAULT VALUES")
 

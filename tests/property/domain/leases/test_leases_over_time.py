@@ -106,7 +106,7 @@ class Leases(RuleBasedStateMachine):
 
     def _noticed(self, before: Any, after: Any, because: str) -> None:
         assert because
-        assert before is None or after is None
+        assert before is None or after is None or self.now > before.ends_at + 2 * MINUTE  # given again after an outage
         self.book.noticed_at = None if after is None else self.now
         if after is not None:
             assert after.ends_at >= self.now + self.lease.grace
@@ -259,7 +259,7 @@ class Leases(RuleBasedStateMachine):
         if lease.schedule != self.lease.schedule:
             self.book.since = self.now
             self.book.stopped_at = self.now
-        self._change(lease_replaced(self.instance, lease, self.now))
+        self._change(lease_replaced(self.instance, lease, self.now), is_notice_kept=True)
         self._judge()
 
     def _change(self, state: Any, *, is_notice_kept: bool = False) -> None:

@@ -13,7 +13,17 @@ from support.histories.leased import HOUR, MINUTE, T0, leased
 from corral.domain.errors import CallerError, GoalRefusedError, SpecInvalidError
 from corral.domain.instance import Instance
 from corral.domain.leases.changes import Extension, after_command, extended, lease_replaced, new_state, used
-from corral.domain.leases.lease import EndCause, IdleRule, IdleSummary, Lease, LeaseState, Notice, Schedule, Signal
+from corral.domain.leases.lease import (
+    EndAction,
+    EndCause,
+    IdleRule,
+    IdleSummary,
+    Lease,
+    LeaseState,
+    Notice,
+    Schedule,
+    Signal,
+)
 from corral.domain.leases.outlook import expected_end, next_start
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import OperationKind
@@ -123,14 +133,18 @@ def test_a_use_cancels_only_a_notice_of_an_idle_rule_that_looks_at_uses() -> Non
     assert used(with_state(state(notice=fixed)), None, now).notice == fixed
 
 
-def test_a_changed_lease_cancels_a_notice_and_keeps_what_has_happened() -> None:
-    now = T0 + HOUR
-    before = state(LEASE, notice=idle_notice(now), extended_until=T0 + 9 * HOUR, last_used_at=T0, scheduled_at=T0)
-    longer = replace(LEASE, max_duration=9 * HOUR)
+def test_a_changed_lease_cancels_a_notice_of_what_changed_and_keeps_what_has_happened() -> None:
+    """A notice of what is unchanged stays: else repeated changes of something else would put off an end for ever."""
+    now, lease = T0 + HOUR, replace(LEASE, idle=IdleRule(after=HOUR))
+    before = state(lease, notice=idle_notice(now), extended_until=T0 + 9 * HOUR, last_used_at=T0, scheduled_at=T0)
+    longer = replace(lease, idle=IdleRule(after=9 * HOUR))
 
-    same = lease_replaced(with_state(before), longer, now)
-    assert same == replace(before, lease=longer, notice=None)
-    scheduled = lease_replaced(with_state(before), replace(LEASE, schedule=SCHEDULE), now)
+    assert lease_replaced(with_state(before), longer, now) == replace(before, lease=longer, notice=None)
+    for kept in (replace(lease, max_duration=9 * HOUR), replace(lease, grace=MINUTE)):
+        assert lease_replaced(with_state(before), kept, now) == replace(before, lease=kept)
+    for other in (replace(lease, on_end=EndAction.DELETE), replace(lease, grace=HOUR)):
+        assert lease_replaced(with_state(before), other, now).notice is None
+    scheduled = lease_replaced(with_state(before), replace(lease, schedule=SCHEDULE), now)
     assert scheduled.scheduled_at == now
     assert lease_replaced(leased(None), LEASE, now) == new_state(LEASE, now)
 

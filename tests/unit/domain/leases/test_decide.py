@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -66,6 +66,33 @@ def test_an_end_that_fell_due_in_an_outage_is_announced_on_return() -> None:
 
     assert late is not None
     assert late.ends_at == T0 + 5 * HOUR + 10 * MINUTE
+
+
+@pytest.mark.parametrize(("late", "is_ended"), [(2 * MINUTE, True), (2 * MINUTE + SECOND, False)])
+def test_a_notice_whose_time_is_long_past_is_given_again(late: timedelta, *, is_ended: bool) -> None:
+    """Corral was down, or the database is an old one: no user could extend it."""
+    instance = leased(HALF_HOUR)
+    instance = recorded(instance, judge(instance, [], T0 + 20 * MINUTE))
+    now = T0 + 30 * MINUTE + late
+
+    decision = judge(instance, [], now)
+
+    assert (decision.command is not None) == is_ended
+    if not is_ended:
+        again = notice(instance, now)
+        assert again is not None
+        assert (again.given_at, again.ends_at) == (now, now + 10 * MINUTE)
+        assert decision.wake_at == again.ends_at
+        assert decision.because == "maximum duration of 30 min"
+
+
+def test_a_long_grace_does_not_lengthen_the_maximum_duration() -> None:
+    instance = leased(replace(HALF_HOUR, grace=24 * HOUR))
+
+    given = notice(instance, T0)
+
+    assert given is not None
+    assert given.ends_at == T0 + 30 * MINUTE
 
 
 @pytest.mark.parametrize(
