@@ -24,7 +24,7 @@ async def serving(answer: Answer, *, tls: SSLContext | None = None) -> AsyncGene
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, asyncio.IncompleteReadError):  # the client has left
                 await answer(reader, writer)
         finally:
             writer.close()
