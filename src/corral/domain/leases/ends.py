@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
 from corral.domain.instance import Instance
 from corral.domain.leases.durations import spoken
@@ -10,6 +11,10 @@ from corral.domain.leases.lease import EndCause, Lease, LeaseState
 from corral.domain.leases.schedule import next_end
 from corral.domain.lifecycle.phases import UP, Goal, Phase
 from corral.domain.observation.sighting import Sighting
+
+SCHEDULE_GRACE: Final = timedelta(hours=1)
+"""The longest notice of a scheduled stop, whose time is known anyway. Longer, and a schedule with short nights never
+stops anything; shorter, and users have less time to extend it."""
 
 
 def runs_since(instance: Instance) -> datetime | None:
@@ -49,9 +54,14 @@ def not_before(state: LeaseState, end: datetime) -> datetime:
 
 
 def grace_of(lease: Lease, cause: EndCause) -> timedelta:
-    """How long before its end a notice is given; not longer than the maximum duration, which it would lengthen."""
-    is_limited = cause is EndCause.MAX_DURATION and lease.max_duration is not None
-    return min(lease.grace, lease.max_duration or lease.grace) if is_limited else lease.grace
+    """
+    How long before its end a notice is given.
+
+    Not longer than the maximum duration, which it would lengthen, and for a schedule at most an hour: else the next
+    start could come before a stop that was noticed late.
+    """
+    most = {EndCause.MAX_DURATION: lease.max_duration, EndCause.SCHEDULE: SCHEDULE_GRACE}.get(cause)
+    return lease.grace if most is None else min(lease.grace, most)
 
 
 def fixed_reason(lease: Lease, cause: EndCause) -> str:

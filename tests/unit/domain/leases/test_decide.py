@@ -95,6 +95,15 @@ def test_a_long_grace_does_not_lengthen_the_maximum_duration() -> None:
     assert given.ends_at == T0 + 30 * MINUTE
 
 
+def test_a_long_grace_does_not_keep_a_schedule_from_stopping() -> None:
+    """The notice comes at most an hour before, so that the next start does not undo the stop."""
+    instance = leased(replace(NIGHTLY, grace=24 * HOUR))
+    assert notice(instance, EIGHT_PM - HOUR - SECOND) is None
+    instance = recorded(instance, judge(instance, [], EIGHT_PM - HOUR))
+
+    assert judge(instance, [], EIGHT_PM).command is OperationKind.STOP
+
+
 @pytest.mark.parametrize(
     ("fields", "counts_from"),
     [
