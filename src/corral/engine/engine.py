@@ -25,6 +25,7 @@ from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
 from corral.engine.leases.lease_reconciler import LeaseReconciler
+from corral.engine.leases.lease_sweep import sweep_leases
 from corral.engine.leases.sampler import IdleSampler
 from corral.engine.machine.credentials import CredentialQueries
 from corral.engine.machine.fleet_utilization import FleetUtilizationQueries
@@ -302,10 +303,6 @@ def job_types(engine: Engine) -> list[JobType]:
         engine.webhook_sender.job_type(),
         engine.orphan_sweep.job_type(),
         engine.stuck_sweep.job_type(),
-        retention.sweep_deliveries(runtime.database, engine.queue, runtime.clock),
-        retention.sweep_history(
-            runtime.database, runtime.clock, timedelta(days=runtime.settings.store.event_retention_days)
-        ),
-        retention.sweep_jobs(engine.queue),
-        retention.sweep_answers(runtime.database, runtime.clock),
+        sweep_leases(runtime.database, runtime.clock),
+        *retention.sweeps(runtime.database, engine.queue, runtime.clock, runtime.settings.store.event_retention_days),
     ]

@@ -127,6 +127,17 @@ async def test_a_schedule_stops_and_starts(engine: SteppedEngine) -> None:
     assert {because for _, because in reported[2:]} == {"lease: schedule 0 1 * * * UTC"}
 
 
+async def test_a_lease_for_which_no_reconcile_is_planned_is_found(engine: SteppedEngine) -> None:
+    """As a process of an earlier release leaves it, which knows no leases."""
+    instance = await ready(engine, TTL)
+    async with engine.database.connection() as connection:
+        await connection.execute("UPDATE corral_instances SET look_at = NULL")
+        assert await leases.wake_unplanned(connection, engine.clock.now()) == 1
+        await engine.work()
+        assert await leases.wake_unplanned(connection, engine.clock.now()) == 0, "the reconcile planned the next"
+    await live_until(engine, instance.id, Phase.EXITED, most=2 * HOUR, step=MINUTE)
+
+
 async def test_what_a_user_stops_again_is_not_started_by_the_schedule(engine: SteppedEngine) -> None:
     """The schedule stopped it first; the user's stop changes nothing else."""
     instance = await ready(engine, Lease(schedule=Schedule(stop="30 0 * * *", start="0 1 * * *"), grace=GRACE))

@@ -37,6 +37,16 @@ MOST_STEPS = 50
 """Of one kind in one sweep, so that the first sweep over years does not occupy a worker for long."""
 
 
+def sweeps(database: Database, queue: JobQueue, clock: Clock, event_retention_days: int) -> list[JobType]:
+    """Every job type of this module."""
+    return [
+        sweep_deliveries(database, queue, clock),
+        sweep_history(database, clock, timedelta(days=event_retention_days)),
+        sweep_jobs(queue),
+        sweep_answers(database, clock),
+    ]
+
+
 def sweep_deliveries(database: Database, queue: JobQueue, clock: Clock) -> JobType:
     """The job type that removes old deliveries and resumes late ones."""
 

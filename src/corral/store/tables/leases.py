@@ -50,6 +50,11 @@ SELECT $1, * FROM unnest($3::timestamptz[], $4::float8[], $5::float8[])
 ON CONFLICT (instance_id, at) DO UPDATE
 SET gpu = GREATEST(s.gpu, excluded.gpu), cpu = GREATEST(s.cpu, excluded.cpu)
 """
+_WAKE_UNPLANNED: Final = f"""
+UPDATE corral_instances SET look_at = $1
+WHERE look_at IS NULL AND phase = '{Phase.READY.value}'
+  AND (lease #>> '{{lease,max_duration}}' IS NOT NULL OR lease #>> '{{lease,schedule,stop}}' IS NOT NULL)
+"""  # noqa: S608  # constants
 _SWEEP: Final = f"""
 DELETE FROM corral_idle_samples AS s
 WHERE NOT EXISTS (SELECT FROM corral_instances AS i WHERE i.id = s.instance_id AND {_HAS_IDLE_RULE})
@@ -105,6 +110,12 @@ async def add_samples(
     """Store *new* measurements of one instance, and delete those before *oldest*."""
     columns = [[each.at for each in new], [each.gpu for each in new], [each.cpu for each in new]]
     await connection.execute(_ADD, instance_id, oldest, *columns)
+
+
+async def wake_unplanned(connection: Connection, at: datetime) -> int:
+    """Make ready instances due at *at* whose lease has a fixed end and no reconcile is planned; returns how many."""
+    done: str = await connection.execute(_WAKE_UNPLANNED, at)
+    return int(done.rsplit(" ", 1)[1])
 
 
 async def sweep_samples(connection: Connection) -> int:
