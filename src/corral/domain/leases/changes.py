@@ -44,7 +44,8 @@ def lease_replaced(instance: Instance, lease: Lease, now: datetime) -> LeaseStat
     idle = state.idle if state.lease.idle == lease.idle else None
     scheduled_at = state.scheduled_at if is_scheduled else now
     notice = state.notice if state.notice is not None and _announces(state.notice, state.lease, lease) else None
-    return replace(state, lease=lease, notice=notice, idle=idle, scheduled_at=scheduled_at)
+    until = None if lease.is_empty else state.extended_until
+    return replace(state, lease=lease, extended_until=until, notice=notice, idle=idle, scheduled_at=scheduled_at)
 
 
 def extended(instance: Instance, extension: Extension, now: datetime, max_ttl: timedelta | None) -> LeaseState:

@@ -97,7 +97,8 @@ def changed(lease: Lease | None, change: LeaseChange, defaults: LeaseDefaults) -
     if problems:
         return tuple(problems)
     after = replace(lease or usual, **values)
-    return replace(after, max_duration=defaults.max_ttl) if after.max_duration is None else after
+    after = replace(after, max_duration=defaults.max_ttl) if after.max_duration is None else after
+    return usual if after.is_empty else after  # what its end would do is not kept for a later lease
 
 
 def read_extension(raw: object) -> Extension | Problems:

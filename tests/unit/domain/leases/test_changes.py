@@ -144,6 +144,7 @@ def test_a_changed_lease_cancels_a_notice_of_what_changed_and_keeps_what_has_hap
         assert lease_replaced(with_state(before), kept, now) == replace(before, lease=kept)
     for other in (replace(lease, on_end=EndAction.DELETE), replace(lease, grace=HOUR)):
         assert lease_replaced(with_state(before), other, now).notice is None
+    assert lease_replaced(with_state(before), Lease(), now).extended_until is None
     scheduled = lease_replaced(with_state(before), replace(lease, schedule=SCHEDULE), now)
     assert scheduled.scheduled_at == now
     assert lease_replaced(leased(None), LEASE, now) == new_state(LEASE, now)

@@ -188,6 +188,7 @@ def test_null_removes_a_part_or_restores_its_default() -> None:
 
 def test_a_change_gives_a_lease_to_an_instance_without_one() -> None:
     assert patched(None, {"maxDuration": "2h"}) == Lease(max_duration=2 * HOUR)
+    assert patched(None, {"grace": "0s", "onEnd": "delete"}) == Lease()
     assert patched(None, {"grace": "0s"}, USUAL) == Lease(max_duration=DAY, grace=0 * MINUTE)
 
 
