@@ -96,7 +96,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "lease.refused": "The command of a lease is not possible at the moment; it is tried again.",
     "leases.read_failed": "How busy an instance was could not be read; it counts as busy, and is read again later.",
     "leases.sampling_interrupted": "Measuring idle instances failed because the database went away; tried again.",
-    "leases.unplanned": "instances whose lease had no planned reconcile, and have one now",
+    "leases.unplanned": "Instances had a lease and no planned reconcile; they are reconciled now.",
     "webhook.delivered": "A receiver accepted a message.",
     "webhook.retried": "A receiver did not accept a message; it is sent again later.",
     "webhook.given_up": "A message is not sent any more; it is listed, and can be sent again by hand.",
