@@ -1,7 +1,7 @@
 """
 Corral: GPU instances on novita.ai, ready at the lowest price, none lost, none billed twice.
 
-Start reading at ARCHITECTURE.md, or at `engine/engine.py`, which builds the engine from its parts.
+Start reading at ARCHITECTURE.md, or at `engine/build.py`, which builds the engine from its parts.
 """
 
 __version__ = "0.1.0"

@@ -24,7 +24,8 @@ from corral.base.settings import HttpSettings, Settings
 from corral.base.supervision import BackgroundTask
 from corral.cache.registry import CacheCollector
 from corral.domain.errors import SettingsError
-from corral.engine.engine import Engine, build_engine
+from corral.engine.build import build_engine
+from corral.engine.engine import Engine
 from corral.jobs.execution import URGENT_PLACES
 from corral.jobs.pause import Pause
 from corral.jobs.pgqueuer_adapter import release

@@ -16,7 +16,7 @@ from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
 from corral.base.settings import Settings
 from corral.domain.errors import GoalRefusedError
-from corral.engine.engine import build_engine
+from corral.engine.build import build_engine
 from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.engine.recovery import archive
 from corral.engine.recovery.archive import ArchiveImport, Header, OnProgress

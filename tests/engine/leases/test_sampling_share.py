@@ -20,7 +20,8 @@ from corral.cloud.novita.account import opened_account
 from corral.domain.instance import InstanceId, ProviderId
 from corral.domain.leases.lease import EndCause, IdleRule, Lease, LeaseState, Notice
 from corral.domain.lifecycle.phases import Phase
-from corral.engine.engine import Engine, build_engine
+from corral.engine.build import build_engine
+from corral.engine.engine import Engine
 from corral.engine.leases.sampler import BEFORE_END, ROUND_SECONDS
 from corral.store.session.database import Database
 from corral.store.tables import instances

@@ -16,8 +16,8 @@ from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.observation.provider_names import ProviderName, provider_name
+from corral.engine.build import build_engine
 from corral.engine.commands.adopt import AdoptInstance
-from corral.engine.engine import build_engine
 from corral.engine.maintenance.orphans import OrphanRule, OrphanSweep
 from corral.jobs.registry import JobId, JobRun
 from corral.store.tables import orphans

@@ -20,7 +20,7 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.rebuild import RebuildOutcome
 from corral.domain.operation import OperationKind
-from corral.engine.engine import build_engine
+from corral.engine.build import build_engine
 from corral.engine.ids import random_id
 from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.store.server.target import DatabaseTarget

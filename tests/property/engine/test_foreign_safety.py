@@ -24,7 +24,7 @@ from corral.cloud.novita import values, wire
 from corral.domain.errors import CallerError
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.provider_names import parse_provider_name
-from corral.engine.engine import build_engine
+from corral.engine.build import build_engine
 from corral.jobs.registry import JobId, JobRun
 from corral.store.server.target import DatabaseTarget
 from novitasim.testing import PLAIN

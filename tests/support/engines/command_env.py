@@ -11,10 +11,10 @@ from corral.domain.idempotency import KeyRow
 from corral.domain.instance import CreateRequest
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.operation import OperationKind
+from corral.engine.build import build_engine
 from corral.engine.commands.change import AcceptedCommand
 from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import CreateInstance
-from corral.engine.engine import build_engine
 from corral.store.session.database import Database
 from support.clock.clocks import SteppedClock
 from support.engines.audit_lines import CONTEXT

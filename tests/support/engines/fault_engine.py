@@ -29,7 +29,7 @@ from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import OperationKind
 from corral.domain.timing import delay
-from corral.engine.engine import build_engine
+from corral.engine.build import build_engine
 from corral.engine.reconcile.grouped_writes import GroupedWrites
 from corral.engine.reconcile.instance_locks import InstanceLocks
 from corral.engine.reconcile.reconciler import Reconciler

@@ -27,8 +27,9 @@ from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.operation import OperationKind
+from corral.engine.build import build_engine
 from corral.engine.commands.change import AcceptedCommand, ChangeInstance
-from corral.engine.engine import Engine, build_engine
+from corral.engine.engine import Engine
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.observe.observer import Observer
 from corral.jobs.queue import JobQueue

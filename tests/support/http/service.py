@@ -23,7 +23,8 @@ from corral.base.clock import Clock, SystemClock
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
-from corral.engine.engine import Engine, build_engine
+from corral.engine.build import build_engine
+from corral.engine.engine import Engine
 from corral.store.session.database import Database
 from support.engines.runtime import idle_runtime
 

@@ -13,7 +13,7 @@ from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.domain.errors import CorralError
 from corral.domain.lifecycle.policy import Policy
-from corral.engine.engine import build_engine
+from corral.engine.build import build_engine
 from corral.jobs.registry import JobId, JobRun, RequeueError
 from corral.store.server.cluster_files import SUPERUSER
 from corral.store.server.target import DatabaseTarget
