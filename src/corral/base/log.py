@@ -59,6 +59,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "cloud.budget_halved": "The provider throttled us; the limit of calls a minute was halved.",
     "cloud.budget_unshared": "The shared rate limiter cannot be reached; this process uses a part of the limit.",
     "cloud.budget_shared_again": "The shared rate limiter is back; the calls made meanwhile were counted.",
+    "cloud.service_paused": "The provider refused measurements or bills for coming too often; only these wait.",
     "cloud.word_unknown": "The provider sent an unknown instance status; the instance counts as in motion.",
     "instance.lookup_refused": "The provider refused to describe an instance; it is asked again.",
     "instance.phase_changed": "An instance entered another phase; says from where and why.",

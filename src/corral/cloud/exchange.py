@@ -39,6 +39,15 @@ class CallOutcome(StrEnum):
     """The key is not accepted."""
 
 
+class Service(StrEnum):
+    """The services of the provider. Each has its own limit and its own outages."""
+
+    INSTANCES = "instances"
+    """Machines and the catalog: what the rate limit is learned from and the circuit breaker protects."""
+    METRICS = "metrics"
+    """Measurements. As of every service but the first, its paths begin at the host and not at the base address."""
+
+
 class FaultError(Exception):
     """
     A request that failed. Its text contains nothing the provider wrote, except a reason from its documented list.
@@ -94,12 +103,17 @@ class Call:
     """Whether a running machine waits for this lookup to become usable; it goes before other reads."""
     is_sample: bool = False
     """Whether it reads measurements, which have a share of the rate limit of their own."""
-    is_at_origin: bool = False
-    """Whether the path begins at the host of the API, and not at its base address."""
+    service: Service = Service.INSTANCES
+    """The service that answers it; of another one than this, a refusal or an outage is its own."""
     is_urgent: bool = False
     """Whether it ends a bill (a stop, a delete) and so goes before other changes."""
     before_send: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)
     """Called right before the request is sent, after every wait; what it raises keeps the request from being sent."""
+
+    @property
+    def is_at_origin(self) -> bool:
+        """Whether the path begins at the host of the API, and not at its base address."""
+        return self.service is not Service.INSTANCES
 
     @property
     def changes(self) -> bool:

@@ -4,6 +4,9 @@ Calls to the provider within the rate limit, not while it is failing, and repeat
 `GuardedExchange` wraps a bare exchange, request by request, so that every page of a listing and every retry takes its
 own permit and reports its outcome to the breaker. Only reads, and changes that certainly did not happen, are repeated.
 A change that may have happened is an error for the caller, which looks it up first.
+
+Calls to the provider's other services (`Service`) take a permit as well, but neither their refusals nor their outages
+have an effect on the calls that machines need.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.cloud.breaker import Breaker, BreakerState, Ticket
-from corral.cloud.exchange import Answer, Call, CallOutcome, Exchange, FaultError
+from corral.cloud.exchange import Answer, Call, CallOutcome, Exchange, FaultError, Service
+from corral.cloud.lanes import Permit
+from corral.cloud.refusals import RefusalPause
 from corral.cloud.sample_share import SampleShare
 from corral.cloud.throttle import Throttle
 from corral.domain.errors import CircuitOpenError
@@ -104,6 +109,7 @@ class GuardedExchange:
         self._failures_in_a_row = 0
         self._answered_at = clock.monotonic()
         self._under_way: dict[Ticket, float] = {}
+        self._pauses = {service: RefusalPause() for service in Service}
         self._shown_state: BreakerState | None = None
         self._update_breaker()
 
@@ -148,9 +154,8 @@ class GuardedExchange:
         return self._clock.monotonic() - max(waiting_since, self._answered_at)
 
     async def _once(self, call: Call, answer: type[Answer]) -> Answer:
-        # Checked before the wait, to fail fast; entered after it, because the state may have changed meanwhile.
-        if not self._breaker.admits(self._clock.monotonic()):
-            raise self._circuit_open(call)
+        # Checked before the wait, to fail fast; again after it, because the state may have changed meanwhile.
+        self._check(call)
         if call.is_sample and self._samples is not None:
             await self._samples.take()
         permit = await self._throttle.enter(
@@ -161,44 +166,71 @@ class GuardedExchange:
             is_awaited=call.is_awaited,
         )
         try:
-            ticket = self._breaker.enter(self._clock.monotonic())
-            if ticket is None:
-                raise self._circuit_open(call)
-            self._update_breaker()
-            healthy: bool | None = None
-            began = self._clock.monotonic()
-            if not call.is_sample:
-                self._under_way[ticket] = began
-            try:
-                found = await self._bare.ask(call, answer)
-                healthy = None if call.is_sample else True
-            except FaultError as fault:
-                # Measurements come from another service: its outage says nothing about the calls that machines need.
-                healthy = None if call.is_sample else not fault.blames_provider
-                self._note_failure(call, fault)
-                if fault.outcome is CallOutcome.THROTTLED:
-                    await self._throttle.throttled(permit, fault.retry_after_seconds)
-                raise
-            finally:
-                ended = self._clock.monotonic()
-                self._under_way.pop(ticket, None)
-                if healthy is not None:
-                    self._failures_in_a_row = 0 if healthy else self._failures_in_a_row + 1
-                    self._answered_at = ended if healthy else self._answered_at
-                self._metrics.provider_call_seconds.labels(call.endpoint).observe(ended - began)
-                self._breaker.leave(ticket, healthy=healthy, now=ended)
-                self._update_breaker()
+            send = self._send if call.service is Service.INSTANCES else self._send_to_other
+            found = await send(call, answer, permit)
         finally:
             self._throttle.leave(permit)
-        if not call.is_sample:
-            self._last_answer_at = self._clock.now()
         self._metrics.provider_calls.labels(call.endpoint, "ok").inc()
         return found
 
+    async def _send(self, call: Call, answer: type[Answer], permit: Permit) -> Answer:
+        """Send *call* and report its outcome to the breaker and, if it was refused, to the throttle."""
+        began = self._clock.monotonic()
+        ticket = self._breaker.enter(began)
+        if ticket is None:
+            raise self._circuit_open(call)
+        self._update_breaker()
+        self._under_way[ticket] = began
+        healthy: bool | None = None
+        try:
+            found = await self._bare.ask(call, answer)
+            healthy = True
+        except FaultError as fault:
+            healthy = not fault.blames_provider
+            self._note_failure(call, fault)
+            if fault.outcome is CallOutcome.THROTTLED:
+                await self._throttle.throttled(permit, fault.retry_after_seconds)
+            raise
+        finally:
+            ended = self._clock.monotonic()
+            self._under_way.pop(ticket, None)
+            if healthy is not None:
+                self._failures_in_a_row = 0 if healthy else self._failures_in_a_row + 1
+                self._answered_at = ended if healthy else self._answered_at
+            self._metrics.provider_call_seconds.labels(call.endpoint).observe(ended - began)
+            self._breaker.leave(ticket, healthy=healthy, now=ended)
+            self._update_breaker()
+        self._last_answer_at = self._clock.now()
+        return found
+
+    async def _send_to_other(self, call: Call, answer: type[Answer], _permit: Permit) -> Answer:
+        """Send *call* to another service, whose refusals and outages concern only the calls to it."""
+        self._check(call)
+        began = self._clock.monotonic()
+        try:
+            return await self._bare.ask(call, answer)
+        except FaultError as fault:
+            self._metrics.provider_calls.labels(call.endpoint, fault.outcome.value).inc()
+            pause, now, retry_after = self._pauses[call.service], self._clock.monotonic(), fault.retry_after_seconds
+            if fault.outcome is CallOutcome.THROTTLED and pause.refused(now, sent_at=began, asked_seconds=retry_after):
+                log.info("cloud.service_paused", service=call.service, seconds=pause.left(now))
+            raise
+        finally:
+            self._metrics.provider_call_seconds.labels(call.endpoint).observe(self._clock.monotonic() - began)
+
+    def _check(self, call: Call) -> None:
+        """Raise CircuitOpenError if the service of *call* is not called at the moment."""
+        now = self._clock.monotonic()
+        if call.service is Service.INSTANCES:
+            if not self._breaker.admits(now):
+                raise self._circuit_open(call)
+        elif left := self._pauses[call.service].left(now):
+            self._metrics.provider_calls.labels(call.endpoint, "circuit_open").inc()
+            message = f"the provider refused {call.endpoint} for coming too often; try again later"
+            raise CircuitOpenError(message, retry_after_seconds=max(1.0, left))
+
     def _note_failure(self, call: Call, fault: FaultError) -> None:
         self._metrics.provider_calls.labels(call.endpoint, fault.outcome.value).inc()
-        if call.is_sample:
-            return
         if fault.blames_provider:
             self._last_failure_at = self._clock.now()
             self._last_failure = fault.because

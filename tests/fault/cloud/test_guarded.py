@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiohttp import web
@@ -13,7 +12,7 @@ from support.clock.clocks import SteppedClock
 from support.clock.racing import RacingClock
 from support.clock.waiting import until
 from support.provider.guarding import Guarding, guarding
-from support.provider.upstream import answering, never, upstream
+from support.provider.upstream import Respond, answering, never, refusing, upstream
 
 from corral.cloud.breaker import BreakerState
 from corral.domain.errors import (
@@ -22,18 +21,6 @@ from corral.domain.errors import (
     CloudTransientError,
     CloudUnknownError,
 )
-from corral.domain.machine.utilization import Period
-
-Respond = Callable[[], web.StreamResponse]
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-HOUR = timedelta(hours=1)
-
-
-def refusing(status: int, reason: str = "", message: str = "no", **headers: str) -> Respond:
-    body = {"code": status, "reason": reason, "message": message}
-    return lambda: web.json_response(
-        body, status=status, headers={name.replace("_", "-"): value for name, value in headers.items()}
-    )
 
 
 def good() -> web.StreamResponse:
@@ -239,16 +226,3 @@ async def test_an_empty_answer_is_not_an_empty_account(body: bytes) -> None:
             await parts.cloud.instances()
         with pytest.raises(CloudTransientError):
             await parts.cloud.instance("abc")
-
-
-async def test_measurements_that_fail_do_not_make_the_provider_unreachable() -> None:
-    """They come from another service; creates and deletes must not wait for it, nor a person for repeated calls."""
-    async with provider(refusing(500)) as (parts, _):
-        for _attempt in range(3):
-            with pytest.raises(CloudTransientError):
-                await parts.cloud.utilization("p1", Period(begin=BEGIN, end=BEGIN + HOUR, interval=HOUR))
-        reachable = parts.guard.snapshot()
-
-    assert parts.counted.sent == 3
-    assert reachable.breaker is BreakerState.CLOSED
-    assert (reachable.is_reachable, reachable.last_failure) == (True, None)

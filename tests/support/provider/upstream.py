@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Respond = Callable[[], web.StreamResponse]
 
 
 @asynccontextmanager
@@ -27,7 +28,7 @@ async def upstream(answer: Answering) -> AsyncGenerator[str]:
         await runner.cleanup()
 
 
-def answering(*responses: Callable[[], web.StreamResponse]) -> tuple[Answering, list[web.Request]]:
+def answering(*responses: Respond) -> tuple[Answering, list[web.Request]]:
     """An answer that goes through *responses* and stays with the last; and the requests it gets."""
     requests: list[web.Request] = []
 
@@ -36,6 +37,14 @@ def answering(*responses: Callable[[], web.StreamResponse]) -> tuple[Answering, 
         return responses[min(len(requests), len(responses)) - 1]()
 
     return answer, requests
+
+
+def refusing(status: int, reason: str = "", message: str = "no", **headers: str) -> Respond:
+    """The provider's refusal, with *headers*."""
+    body = {"code": status, "reason": reason, "message": message}
+    return lambda: web.json_response(
+        body, status=status, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 async def never(_request: web.Request) -> web.StreamResponse:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from corral.base.log import log
-from corral.cloud.exchange import MEBIBYTE, Answer, Call, CallOutcome, Exchange, FaultError
+from corral.cloud.exchange import MEBIBYTE, Answer, Call, CallOutcome, Exchange, FaultError, Service
 from corral.cloud.novita import measurements, templates, translate, values, wire
 from corral.cloud.novita.catalog import NovitaCatalog, read_call
 from corral.cloud.novita.faults import error_for
@@ -112,7 +112,7 @@ class NovitaCloud(NovitaCatalog):
             "interval": str(int(within.interval.total_seconds())),
         }
         call = read_call("metrics", METRICS_PATH, query, about=provider_id, most_bytes=MOST_METRICS_BYTES)
-        call = replace(call, is_sample=True, is_at_origin=True, max_wait_seconds=USER_MAX_WAIT_SECONDS)
+        call = replace(call, is_sample=True, service=Service.METRICS, max_wait_seconds=USER_MAX_WAIT_SECONDS)
         answer = await self._find(call, wire.Measurements)
         return None if answer is None else measurements.utilization(answer, within)
 
