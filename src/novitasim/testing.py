@@ -24,8 +24,8 @@ from aiohttp import ClientSession
 from novitasim.server.serving import Options, listen
 from novitasim.server.simulator import Simulator
 from novitasim.world.account import Template
+from novitasim.world.billing.ledger import Ledger, at_once
 from novitasim.world.instance import Instance
-from novitasim.world.ledger import Ledger, at_once
 from novitasim.world.timeline import Status
 from novitasim.world.world import World
 

@@ -8,8 +8,8 @@ from novitasim.api import wire_catalog
 from novitasim.api.call import Call, Reply, Route, answer, page
 from novitasim.api.create_request import invalid, text, whole
 from novitasim.api.refusal import RefusalError
-from novitasim.world import ledger
 from novitasim.world.account import Network, RegistryAuth, Storage
+from novitasim.world.billing import ledger
 from novitasim.world.catalog import Cluster
 from novitasim.world.storages import in_use
 

@@ -19,7 +19,8 @@ from novitasim.api.endpoints import Endpoints, RealisticEndpoints
 from novitasim.faults import faults
 from novitasim.faults.faults import Fault, Rule
 from novitasim.server.clock import Clock
-from novitasim.world import ledger, spot
+from novitasim.world import spot
+from novitasim.world.billing import ledger
 from novitasim.world.instance import Instance
 from novitasim.world.journal import Journal
 from novitasim.world.load import LoadHistory, LoadStep, SamplesStep

@@ -11,8 +11,9 @@ import dataclasses
 
 from novitasim.api.create_request import invalid
 from novitasim.api.refusal import RefusalError
-from novitasim.world import images, kept_data, ledger, spot, storages, timeline
+from novitasim.world import images, kept_data, spot, storages, timeline
 from novitasim.world.account import Job
+from novitasim.world.billing import ledger
 from novitasim.world.instance import NEVER, Failure, Instance, Order, Port
 from novitasim.world.stock import Place
 from novitasim.world.timeline import Course, MachineShare, Status

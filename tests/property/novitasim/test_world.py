@@ -15,7 +15,8 @@ from novitasim.api.endpoints import RealisticEndpoints
 from novitasim.api.instances import list_all
 from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings, changed
-from novitasim.world import commands, ledger, spot
+from novitasim.world import commands, spot
+from novitasim.world.billing import ledger
 from novitasim.world.instance import NEVER, Instance, Order
 from novitasim.world.timeline import MachineShare
 from novitasim.world.world import World

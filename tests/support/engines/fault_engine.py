@@ -42,7 +42,7 @@ from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import instances, sealed_secrets
 from novitasim.server.serving import Options, build
-from novitasim.world import ledger
+from novitasim.world.billing import ledger
 from novitasim.world.instance import Instance as Machine
 from support.clock.clocks import SteppedClock
 from support.database.faulty_database import FaultyDatabase

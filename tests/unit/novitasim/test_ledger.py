@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from novitasim.world import ledger, spot
+from novitasim.world import spot
+from novitasim.world.billing import ledger
 from novitasim.world.instance import Instance, Order
 from novitasim.world.timeline import MachineShare, Status, Step
 
