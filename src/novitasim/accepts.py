@@ -7,11 +7,13 @@ raises ValueError; its caller knows the setting's name and says what is accepted
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 _GUEST = r"healthy|login|gateway_200|long_page|refused|hang|slow:\d+(\.\d+)?|status:[1-5]\d\d"
 
@@ -37,6 +39,11 @@ class Span:
 
     def __str__(self) -> str:
         return f"{self.low:g}" if self.low == self.high else f"{self.low:g}-{self.high:g}"
+
+
+def setting(default: object, accepts: Accepts, means: str) -> Any:
+    """A field of the settings: its default, what it accepts and what it means."""
+    return dataclasses.field(default=default, metadata={"accepts": accepts, "means": means})
 
 
 def choice(*values: str) -> Accepts:

@@ -96,6 +96,14 @@ class Simulated:
         """Fix the GPUs of a product in a cluster."""
         self.simulator.set_stock(product_id, cluster_id, gpus)
 
+    def set_price(self, product_id: str, price_e5: int, spot_e5: int = 0) -> int:
+        """New prices of a product from now on; returns for how many existing instances they count."""
+        return self.simulator.set_price(product_id, price_e5, spot_e5)
+
+    def set_billed(self, name: str, *, missing: bool) -> int:
+        """Leave instances with a matching name out of the bill, or show them again; returns how many."""
+        return self.simulator.set_billed(name, missing=missing)
+
     def set_load(self, name: str = "", *, samples: str | None = None, **series: float | None) -> int:
         """Set how busy instances with a matching name are from now on (None: no samples); returns how many."""
         values = {key: [] if value is None else [float(value)] for key, value in series.items()}

@@ -1,4 +1,4 @@
-"""The provider's calls on what an account keeps: registry credentials, storages, networks, jobs, balance."""
+"""The provider's calls on what an account keeps: registry credentials, storages, networks, jobs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from novitasim.api import wire_catalog
 from novitasim.api.call import Call, Reply, Route, answer, page
 from novitasim.api.create_request import invalid, text, whole
 from novitasim.api.refusal import RefusalError
-from novitasim.world.account import Network, RegistryAuth, Storage
-from novitasim.world.billing import ledger
+from novitasim.world.account import Network, RegistryAuth, Storage, StorageSize
 from novitasim.world.catalog import Cluster
 from novitasim.world.storages import in_use
 
 _BASE = "/gpu-instance/openapi/v1"
-_ACCOUNT = "/openapi/v1"
 _MIN_STORAGE_GB, _MAX_STORAGE_GB = 10, 1_000_000
-# What the balance call shows for an account with unlimited money.
-_ENDLESS_USD = 10_000
 
 
 def auths(call: Call) -> Reply:
@@ -67,7 +63,13 @@ def storage_create(call: Call) -> Reply:
     name = text(call.body, "storageName", low=1, high=255)
     size = whole(call.body, "storageSize", low=_MIN_STORAGE_GB, high=_MAX_STORAGE_GB)
     seq = call.world.number()
-    made = Storage(id=call.world.id_of("storage", seq), name=name, size_gb=size, cluster_id=cluster.id)
+    made = Storage(
+        id=call.world.id_of("storage", seq),
+        name=name,
+        size_gb=size,
+        cluster_id=cluster.id,
+        sizes=(StorageSize(at=call.now, size_gb=size),),
+    )
     call.world.keep("storage", call.world.storages, made)
     bare = call.world.settings.storage_create_answer == "string"
     return answer(made.id if bare else wire_catalog.storage(call.world, made))
@@ -80,7 +82,7 @@ def storage_update(call: Call) -> Reply:
     if size < known.size_gb:
         raise invalid("invalid storageSize: a storage cannot shrink")
     name = text(call.body, "storageName", low=1, high=255, default=known.name)
-    call.world.keep("storage", call.world.storages, dataclasses.replace(known, name=name, size_gb=size))
+    call.world.keep("storage", call.world.storages, _resized(known, size, call.now, name=name))
     return answer({})
 
 
@@ -89,6 +91,7 @@ def storage_delete(call: Call) -> Reply:
     known = _storage(call)
     if in_use(call.world, known.id, call.now):
         raise RefusalError("NETWORK_STORAGE_IN_USE", "network storage is in use")
+    call.world.keep("deleted_storage", call.world.deleted_storages, _resized(known, 0, call.now, name=known.name))
     call.world.discard("storage", call.world.storages, known.id)
     return answer({})
 
@@ -171,21 +174,6 @@ def job_break(call: Call) -> Reply:
     return answer({"jobId": job.id})
 
 
-def balance(call: Call) -> Reply:
-    """GET /openapi/v1/billing/balance/detail: text in 1/10000 USD, not in the catalog's unit."""
-    had = call.world.settings.balance_usd or _ENDLESS_USD
-    left = round((had - ledger.spent(call.world.instances.values(), call.now)) * 10_000)
-    return answer(
-        {
-            "availableBalance": str(left),
-            "cashBalance": str(left),
-            "creditLimit": "0",
-            "pendingCharges": "0",
-            "outstandingInvoices": "0",
-        }
-    )
-
-
 def _cluster(call: Call) -> Cluster:
     cluster = call.world.catalog.clusters.get(text(call.body, "clusterId", low=1, high=255))
     if cluster is None:
@@ -198,6 +186,12 @@ def _storage(call: Call) -> Storage:
     if known is None:
         raise call.world.not_found("network storage", "NETWORK_STORAGE_NOT_FOUND")
     return known
+
+
+def _resized(storage: Storage, size_gb: int, now: float, *, name: str) -> Storage:
+    """The storage with another size from now on; a seeded one stays without charge."""
+    sizes = (*storage.sizes, StorageSize(at=now, size_gb=size_gb)) if storage.sizes else ()
+    return dataclasses.replace(storage, name=name, size_gb=size_gb, sizes=sizes)
 
 
 def _network(call: Call) -> Network:
@@ -222,5 +216,4 @@ ROUTES = (
     Route("network_delete", "POST", f"{_BASE}/network/delete", network_delete),
     Route("jobs", "GET", f"{_BASE}/jobs", jobs),
     Route("job_break", "POST", f"{_BASE}/job/break", job_break),
-    Route("balance", "GET", f"{_ACCOUNT}/billing/balance/detail", balance),
 )

@@ -92,12 +92,13 @@ Handler = Callable[[Call], Reply]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a handler is reached; *endpoint* is its short name in faults and counts."""
+    """Where a handler is reached; *endpoint* is its short name in faults and counts, paced calls are bill calls."""
 
     endpoint: str
     method: str
     path: str
     handler: Handler
+    is_paced: bool = False
 
 
 def answer(content: object, *, instance_id: str | None = None) -> Reply:

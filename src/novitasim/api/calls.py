@@ -40,6 +40,7 @@ class Calls:
         self._by_endpoint: defaultdict[str, _Window] = defaultdict(_Window)
         self._statuses: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._admitted = _Window()
+        self._last_paced = -math.inf
 
     def arrived(self, endpoint: str, at: float) -> None:
         """A call came in."""
@@ -58,6 +59,13 @@ class Calls:
             return max(1, math.ceil(instants[len(instants) - limit] + _MINUTE - at))
         self._admitted.add(at)
         return None
+
+    def is_too_fast(self, at: float, interval: float) -> bool:
+        """Whether a paced call follows the last admitted one by less than *interval* seconds; counts it if not."""
+        if at - self._last_paced < interval:
+            return True
+        self._last_paced = at
+        return False
 
     def report(self) -> dict[str, object]:
         """All counts, as JSON."""

@@ -12,7 +12,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,13 +20,13 @@ from aiohttp import web
 
 from novitasim import settings
 from novitasim.faults.faults import FaultError
+from novitasim.server.control_billing import BillingControl, read_body
 from novitasim.server.simulator import ENDPOINTS, Simulator
 from novitasim.settings import SettingError
 from novitasim.world.account import Template
 from novitasim.world.load import FAULT_MEANING, SERIES
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(dict[str, object]).decode
 _decode_percents = msgspec.json.Decoder(tuple[Annotated[float, msgspec.Meta(ge=0, le=100)], ...]).decode
 
 # A name of another site that points here would be a web page reaching into this machine.
@@ -35,11 +35,8 @@ _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 Act = Callable[["Control", web.Request], Awaitable[object]]
 
 
-class Control:
+class Control(BillingControl):
     """What may be asked of a running simulator."""
-
-    def __init__(self, simulator: Simulator) -> None:
-        self._simulator = simulator
 
     async def state(self, request: web.Request) -> object:
         """GET /_sim/state: a summary, and every instance unless `instances=false`."""
@@ -74,7 +71,7 @@ class Control:
 
     async def fault_add(self, request: web.Request) -> object:
         """POST /_sim/fault: add a rule, or harm instances at once."""
-        struck = self._simulator.add_fault(await _body(request))
+        struck = self._simulator.add_fault(await read_body(request))
         return {"rules": len(self._simulator.rules), "struck": struck}
 
     async def fault_list(self, _: web.Request) -> object:
@@ -88,24 +85,10 @@ class Control:
 
     async def advance(self, request: web.Request) -> object:
         """POST /_sim/advance {seconds}: move time forward."""
-        seconds = (await _body(request)).get("seconds")
+        seconds = (await read_body(request)).get("seconds")
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
             raise SettingError(f"seconds cannot be {seconds!r}; accepted: a number >= 0")
         return {"now": self._simulator.advance(seconds)}
-
-    async def ledger(self, request: web.Request) -> object:
-        """GET /_sim/ledger?pattern=REGEX: the bills, and the create requests that were billed twice at a time."""
-        read = self._simulator.ledger(request.query.get("pattern"))
-        return {
-            "now": self._simulator.now(),
-            "seconds": read.seconds,
-            "usd": read.usd,
-            "billed_now": read.billed_now,
-            "most_at_once": read.most_at_once,
-            "twice": read.twice,
-            "at_once": read.at_once,
-            "instances": [_bill(dataclasses.asdict(bill)) for bill in read.bills],
-        }
 
     async def calls(self, _: web.Request) -> object:
         """GET /_sim/calls: counts by call and outcome, and the busiest minute."""
@@ -126,7 +109,7 @@ class Control:
 
     async def settings_change(self, request: web.Request) -> object:
         """POST /_sim/settings {name: value}: all of them, or none if one is wrong."""
-        self._simulator.change_settings(await _body(request))
+        self._simulator.change_settings(await read_body(request))
         return settings.overrides(self._simulator.world.settings)
 
     async def stock_show(self, _: web.Request) -> object:
@@ -145,7 +128,7 @@ class Control:
 
     async def stock_set(self, request: web.Request) -> object:
         """POST /_sim/stock {productId, clusterId, gpus}: fix the GPUs of a place; null gives them back."""
-        body = await _body(request)
+        body = await read_body(request)
         gpus = body.get("gpus")
         if gpus is not None and (isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 0):
             raise SettingError(f"gpus cannot be {gpus!r}; accepted: a whole number >= 0, or null")
@@ -161,7 +144,7 @@ class Control:
 
         `samples` says what is wrong with the samples from now on, whatever the load.
         """
-        body = await _body(request)
+        body = await read_body(request)
         name, samples = str(body.pop("name", "")), body.pop("samples", None)
         unknown = set(body) - set(SERIES)
         if unknown or not (body or samples):
@@ -179,7 +162,7 @@ class Control:
 
     async def template(self, request: web.Request) -> object:
         """POST /_sim/template {Id, ...}: a template that is shown exactly as given, however broken."""
-        body = await _body(request)
+        body = await read_body(request)
         template_id = str(body.get("Id") or "")
         if not template_id:
             raise SettingError("a template needs an Id")
@@ -201,6 +184,8 @@ _ACTS: tuple[tuple[str, str, Act], ...] = (
     ("DELETE", "fault", Control.fault_clear),
     ("POST", "advance", Control.advance),
     ("GET", "ledger", Control.ledger),
+    ("POST", "price", Control.price),
+    ("POST", "bill", Control.bill),
     ("GET", "calls", Control.calls),
     ("GET", "settings", Control.settings_show),
     ("POST", "settings", Control.settings_change),
@@ -250,27 +235,12 @@ def _is_loopback(remote: str | None) -> bool:
         return False
 
 
-async def _body(request: web.Request) -> dict[str, object]:
-    content = await request.read()
-    try:
-        return _decode(content) if content else {}
-    except msgspec.MsgspecError as error:
-        raise SettingError(f"the body must be a JSON object: {error}") from error
-
-
 def _percents(name: str, raw: object) -> tuple[float, ...]:
     try:
         return _decode_percents(_encode(raw if isinstance(raw, list) else [] if raw is None else [raw]))
     except msgspec.MsgspecError:
         accepted = "0 to 100, a list of those (one for each GPU), or null"
         raise SettingError(f"{name} cannot be {raw!r}; accepted: {accepted}") from None
-
-
-def _bill(bill: dict[str, Any]) -> dict[str, Any]:
-    periods = bill["periods"]
-    begin = periods[0][0] if periods else None
-    end = None if bill["billed_now"] or not periods else periods[-1][1]
-    return {"from": begin, "to": end} | bill
 
 
 def _json(content: object, *, status: int = 200) -> web.Response:

@@ -136,7 +136,13 @@ class Provider:
                 return self._refusal(RefusalError("UNAUTHORIZED", "unauthorized"))
             return self._refusal(RefusalError("INVALID_API_KEY", "invalid api-key"))
         wait = simulator.calls.admit(simulator.clock.watch(), settings.rate_limit_per_minute)
-        return None if wait is None else self._throttled(wait, None)
+        if wait is not None:
+            return self._throttled(wait, None)
+        if self._route.is_paced and simulator.calls.is_too_fast(
+            simulator.clock.watch(), settings.bill_interval_seconds
+        ):
+            return self._refusal(RefusalError("LIST_BILL_TOO_FAST", "list bill too fast"))
+        return None
 
     def _throttled(self, seconds: int, form: str | None) -> web.Response:
         settings = self._simulator.world.settings

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from novitasim.api import account, catalog, instances, metrics
+from novitasim.api import account, billing, catalog, instances, metrics
 from novitasim.api.call import Call, RenderCache, Reply, Route
 from novitasim.api.calls import Calls
 from novitasim.api.endpoints import Endpoints, RealisticEndpoints
@@ -20,14 +20,15 @@ from novitasim.faults import faults
 from novitasim.faults.faults import Fault, Rule
 from novitasim.server.clock import Clock
 from novitasim.world import spot
-from novitasim.world.billing import ledger
+from novitasim.world.account import Unbilled
+from novitasim.world.billing import ledger, prices
 from novitasim.world.instance import Instance
 from novitasim.world.journal import Journal
 from novitasim.world.load import LoadHistory, LoadStep, SamplesStep
 from novitasim.world.timeline import Status
-from novitasim.world.world import StockSet, World
+from novitasim.world.world import PriceSet, StockSet, World
 
-ROUTES: tuple[Route, ...] = instances.ROUTES + catalog.ROUTES + account.ROUTES + metrics.ROUTES
+ROUTES: tuple[Route, ...] = instances.ROUTES + catalog.ROUTES + account.ROUTES + billing.ROUTES + metrics.ROUTES
 ENDPOINTS = tuple(route.endpoint for route in ROUTES)
 
 _LIST_LAG_SECONDS = 30.0
@@ -127,6 +128,23 @@ class Simulator:
         self.world.set_stock(StockSet(product_id, cluster_id, gpus))
         self.record()
 
+    def set_price(self, product_id: str, price_e5: int, spot_e5: int) -> int:
+        """New prices of a product; returns for how many instances. Raises KeyError for an unknown product."""
+        changed = prices.change(self.world, PriceSet(product_id, price_e5, spot_e5), self.now())
+        self.record()
+        return changed
+
+    def set_billed(self, name: str, *, missing: bool) -> int:
+        """Leave the instances with a matching name out of the bill, or show them again; returns how many."""
+        meant = [each.id for each in self.world.instances.values() if re.search(name, each.order.name)]
+        for instance_id in meant:
+            if missing:
+                self.world.keep("unbilled", self.world.unbilled, Unbilled(id=instance_id))
+            elif instance_id in self.world.unbilled:
+                self.world.discard("unbilled", self.world.unbilled, instance_id)
+        self.record()
+        return len(meant)
+
     def set_load(self, name: str, series: dict[str, tuple[float, ...]], samples: str | None = None) -> int:
         """Set how busy the instances with a matching name are, and how their samples are, from now on."""
         now, loads = self.now(), self.world.loads
@@ -153,7 +171,7 @@ class Simulator:
     def ledger(self, pattern: str | None = None) -> ledger.Ledger:
         """The bills so far; the one group of *pattern* groups instance names into create requests."""
         now = self.now()
-        return ledger.read(self.world.instances.values(), now, pattern)
+        return ledger.read(self.world.instances.values(), now, pattern, settings=self.world.settings)
 
     def reset(self) -> None:
         """Start over: no instances, faults or counts, the seeded templates and credentials; settings stay."""

@@ -52,13 +52,29 @@ class RegistryAuth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSize:
+    """From *at* on, a storage has so many GB; 0 when it is deleted."""
+
+    at: float
+    size_gb: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """A network storage."""
+    """A network storage; the seeded ones have no `sizes` and cost nothing."""
 
     id: str
     name: str
     size_gb: int
     cluster_id: str
+    sizes: tuple[StorageSize, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unbilled:
+    """The bill has no rows for this owner, although it is charged; `id` is the instance's."""
+
+    id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

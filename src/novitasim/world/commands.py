@@ -13,7 +13,7 @@ from novitasim.api.create_request import invalid
 from novitasim.api.refusal import RefusalError
 from novitasim.world import images, kept_data, spot, storages, timeline
 from novitasim.world.account import Job
-from novitasim.world.billing import ledger
+from novitasim.world.billing import charges
 from novitasim.world.instance import NEVER, Failure, Instance, Order, Port
 from novitasim.world.stock import Place
 from novitasim.world.timeline import Course, MachineShare, Status
@@ -223,7 +223,7 @@ def _rate(world: World, order: Order) -> int:
 
 def _check_money(world: World, now: float) -> None:
     chosen = world.settings
-    if chosen.balance_usd and ledger.spent(world.instances.values(), now) >= chosen.balance_usd:
+    if chosen.balance_usd and charges.total(charges.of_account(world, now)) >= chosen.balance_usd:
         raise RefusalError(chosen.no_money_reason, "balance not enough")
 
 

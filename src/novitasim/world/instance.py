@@ -74,6 +74,16 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What an instance is charged for from *at* on: its GPUs, their price per hour together, and its disk."""
+
+    at: float
+    rate_e5: int
+    gpus: int
+    disk_gb: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
     """An instance of the account; `order.cluster_id` is where it really is."""
 
@@ -92,6 +102,8 @@ class Instance:
     starts: int = 1
     data_until: float = NEVER
     """While it is stopped: when its data is purged."""
+    terms: tuple[Terms, ...] = ()
+    """Every price and size it has had, oldest first, so that a change does not reach into the past."""
 
     def step(self, now: float) -> Step:
         """Its step of the timeline; before its creation the first step."""

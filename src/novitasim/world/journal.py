@@ -17,10 +17,10 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from novitasim import settings
-from novitasim.world.account import Job, Network, RegistryAuth, SshPort, Storage, Template
+from novitasim.world.account import Job, Network, RegistryAuth, SshPort, Storage, Template, Unbilled
 from novitasim.world.instance import Instance
 from novitasim.world.load import LoadHistory
-from novitasim.world.world import Removed, StockSet, World
+from novitasim.world.world import PriceSet, Removed, StockSet, World
 
 _T = TypeVar("_T")
 
@@ -141,6 +141,11 @@ def _all(world: World) -> list[tuple[str, object]]:
     things.append(("ports", world.workload_ports))
     things += [("stock", StockSet(*place, gpus)) for place, gpus in world.stock.overrides.items()]
     fresh = World()
+    things += [
+        ("price", PriceSet(product.id, product.price_e5, product.spot_e5))
+        for product in world.catalog.products.values()
+        if product != fresh.catalog.products[product.id]
+    ]
     things += [("template_gone", Removed(key)) for key in fresh.templates if key not in world.templates]
     things += [("auth_gone", Removed(key)) for key in fresh.auths if key not in world.auths]
     things += [("storage_gone", Removed(key)) for key in fresh.storages if key not in world.storages]
@@ -157,6 +162,8 @@ def _restore(world: World, line: _Line) -> None:
             world.settings = settings.changed(world.settings, _value(line, dict[str, object]))
         case "stock":
             world.set_stock(_value(line, StockSet))
+        case "price":
+            world.set_price(_value(line, PriceSet))
         case "ports" | "doors":  # "doors": written by earlier versions
             world.workload_ports = _value(line, dict[str, int])
         case "instance":
@@ -174,6 +181,8 @@ def _tables(world: World) -> dict[str, tuple[dict[str, Any], type[Any]]]:
         "template": (world.templates, Template),
         "auth": (world.auths, RegistryAuth),
         "storage": (world.storages, Storage),
+        "deleted_storage": (world.deleted_storages, Storage),
+        "unbilled": (world.unbilled, Unbilled),
         "network": (world.networks, Network),
         "job": (world.jobs, Job),
         "load": (world.loads, LoadHistory),

@@ -31,13 +31,14 @@ from novitasim.world.account import (
     SshPort,
     Storage,
     Template,
+    Unbilled,
 )
-from novitasim.world.instance import NEVER, Instance
+from novitasim.world.instance import NEVER, Instance, Terms
 from novitasim.world.load import LoadHistory
 from novitasim.world.stock import Place, Stock
 from novitasim.world.timeline import MachineShare
 
-_Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job, LoadHistory, SshPort)
+_Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job, LoadHistory, SshPort, Unbilled)
 
 # Created templates are numbered from here, well above the seeded ones.
 _FIRST_TEMPLATE = 300_000
@@ -59,6 +60,15 @@ class StockSet:
     gpus: int | None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class PriceSet:
+    """A product has new prices, in 1/100000 USD per GPU and hour."""
+
+    product_id: str
+    price_e5: int
+    spot_e5: int
+
+
 class World:
     """The whole account. Deterministic: the same seed, calls and instants give the same world."""
 
@@ -71,6 +81,8 @@ class World:
         self.templates = {template.id: template for template in SEEDED_TEMPLATES}
         self.auths = {auth.id: auth for auth in SEEDED_AUTHS}
         self.storages = {storage.id: storage for storage in SEEDED_STORAGES}
+        self.deleted_storages: dict[str, Storage] = {}
+        self.unbilled: dict[str, Unbilled] = {}
         self.networks: dict[str, Network] = {}
         self.jobs: dict[str, Job] = {}
         self.loads: dict[str, LoadHistory] = {}
@@ -115,7 +127,7 @@ class World:
     def put(self, instance: Instance, now: float, *, record: bool = True) -> Instance:
         """Store *instance* and update the stock and the list; *record* plans its data and appends it to `changes`."""
         if record:
-            instance = kept_data.planned(instance, self.settings, now)
+            instance = _with_terms(kept_data.planned(instance, self.settings, now), now)
         self.instances[instance.id] = instance
         self._ids[instance.seq] = instance.id
         self._names[instance.seq] = instance.order.name.lower()
@@ -183,6 +195,14 @@ class World:
             self.stock.overrides[place] = change.gpus
         self.changes.append(("stock", change))
 
+    def set_price(self, change: PriceSet) -> None:
+        """Change the catalog's prices of a product; raises KeyError if there is no such product."""
+        products = self.catalog.products
+        products[change.product_id] = dataclasses.replace(
+            products[change.product_id], price_e5=change.price_e5, spot_e5=change.spot_e5
+        )
+        self.changes.append(("price", change))
+
     def change_settings(self, raw: dict[str, object], now: float) -> None:
         """Apply settings; raises SettingError and changes nothing if one is wrong."""
         self.settings = settings.changed(self.settings, raw)
@@ -236,3 +256,13 @@ class World:
     def _is_listed(self, instance: Instance, now: float) -> bool:
         removed = instance.removed_at() <= now and not self.settings.removed_stay_listed
         return now >= instance.listed_at and not removed and not instance.hidden(now)
+
+
+def _with_terms(instance: Instance, now: float) -> Instance:
+    """The instance with its present price and disk as its newest terms, if they are others than before."""
+    order, known = instance.order, instance.terms
+    at = now if known else instance.created_at
+    current = Terms(at=at, rate_e5=instance.rate_e5, gpus=order.gpus, disk_gb=order.rootfs_gb)
+    if known and dataclasses.replace(known[-1], at=at) == current:
+        return instance
+    return dataclasses.replace(instance, terms=(*known, current))

@@ -16,10 +16,10 @@ from novitasim.api.instances import list_all
 from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings, changed
 from novitasim.world import commands, spot
-from novitasim.world.billing import ledger
+from novitasim.world.billing import bills, charges, ledger, prices
 from novitasim.world.instance import NEVER, Instance, Order
 from novitasim.world.timeline import MachineShare
-from novitasim.world.world import World
+from novitasim.world.world import PriceSet, World
 
 T0 = 1_790_000_000.0
 PLACES = (("4090.16c62g", "us-ca-6"), ("4090.16c62g", "as-sgp-2"))
@@ -29,7 +29,20 @@ Deed = tuple[str, int, float]
 deeds = st.lists(
     st.tuples(
         st.sampled_from(
-            ("create", "start", "stop", "restart", "delete", "migrate", "notice", "reclaim", "vanish", "hide", "wait")
+            (
+                "create",
+                "start",
+                "stop",
+                "restart",
+                "delete",
+                "migrate",
+                "notice",
+                "reclaim",
+                "vanish",
+                "hide",
+                "price",
+                "wait",
+            )
         ),
         st.integers(0, 7),
         st.floats(0, 40),
@@ -48,12 +61,15 @@ def do(world: World, deed: Deed, now: float) -> None:
             name=f"request-{which % 4}",
             product_id=product,
             gpus=1 + which % 2,
-            rootfs_gb=10,
+            rootfs_gb=10 + 30 * which,
             image="broken" if which == 7 else "fine",
             cluster_id=cluster,
             billing_mode=billing_mode,
         )
         commands.create(world, order, now)
+        return
+    if kind == "price":
+        prices.change(world, PriceSet(PLACES[0][0], 30_000 + which, 15_000 + which), now)
         return
     known = list(world.instances.values())
     if not known or kind == "wait":
@@ -122,8 +138,29 @@ def test_billed_seconds_are_the_time_spent_in_billed_claims(story: list[Deed]) -
         looked = sum(
             later - earlier for earlier, later in pairwise(instants) if instance.claim(earlier) is MachineShare.BILLED
         )
-        booked = sum(b - a for a, b in ledger.periods(instance, end))
+        booked = sum(b - a for a, b in charges.periods(instance, end))
         assert booked == pytest.approx(looked)
+
+
+@given(deeds, st.sampled_from(sorted(bills.CYCLES)), st.sampled_from(("running", "new")))
+@settings(deadline=None)
+def test_the_rows_of_the_bill_add_up_to_the_settled_charges(story: list[Deed], cycle: str, price_change: str) -> None:
+    """To the last fraction, in every cycle, and with every price that an instance had."""
+    quirks = {"stock": 4, "spot_notice_seconds": 10, "bill_lag_seconds": 0, "price_change": price_change}
+    world = World(settings=changed(Settings(), quirks))
+    slow = [(kind, which, wait * 997) for kind, which, wait in story]
+    now = live(world, slow)[-1]
+
+    rows = bills.rows(world, now, cycle=cycle, since=0, until=int(now))
+
+    assert sum(row.usd for row in rows) == bills.settled_usd(world, now)
+    for instance in world.instances.values():
+        charged = charges.of_instance(instance, world.settings, now)
+        spent = charges.total(charged)
+        assert round(float(spent), 6) == ledger.read([instance], now, settings=world.settings).usd
+        assert {charge.unit_e5 for charge in charged if charge.kind == "gpu"} <= {
+            *(terms.rate_e5 / terms.gpus for terms in instance.terms)
+        }
 
 
 @given(deeds)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from novitasim.world import spot
-from novitasim.world.billing import ledger
+from novitasim.world.billing import charges, ledger
 from novitasim.world.instance import Instance, Order
 from novitasim.world.timeline import MachineShare, Status, Step
 
@@ -78,12 +78,12 @@ def test_a_vanished_instance_is_billed_until_it_vanished() -> None:
     gone = spot.vanish(billed("a", (1100, 2000)), 1500)
     hidden = spot.vanish(billed("a", (1100, 2000)), 1500, seconds=100)
 
-    assert ledger.periods(gone, 5000) == ((1100, 1500),)
-    assert ledger.periods(hidden, 5000) == ((1100, 2000),)
+    assert charges.periods(gone, 5000) == ((1100, 1500),)
+    assert charges.periods(hidden, 5000) == ((1100, 2000),)
 
 
 def test_touching_steps_are_one_stretch() -> None:
     instance = billed("a", (1100, 1200))
     course = (*instance.course[:-1], Step(1150, Status.TO_STOP, MachineShare.BILLED), instance.course[-1])
 
-    assert ledger.periods(replace(instance, course=course), 5000) == ((1100, 1200),)
+    assert charges.periods(replace(instance, course=course), 5000) == ((1100, 1200),)

@@ -13,17 +13,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from novitasim.world.instance import NEVER, Instance
+from novitasim.settings import Settings
+from novitasim.world.billing import charges
+from novitasim.world.billing.charges import Charge, Interval, Kind
+from novitasim.world.instance import Instance
 from novitasim.world.timeline import MachineShare
-
-Interval = tuple[float, float]
-
-_E5_SECONDS = 100_000 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What one instance cost so far; an open end means it is being billed."""
+    """What one instance cost so far; *periods* and *seconds* are those of its GPUs, *charges* the exact sums' parts."""
 
     id: str
     name: str
@@ -35,6 +34,9 @@ class Bill:
     periods: tuple[Interval, ...]
     seconds: float
     usd: float
+    gpu_usd: float
+    disk_usd: float
+    charges: tuple[Charge, ...]
     billed_now: bool
 
 
@@ -59,25 +61,6 @@ class Ledger:
         return {request: count for request, count in self.at_once.items() if count > 1}
 
 
-def periods(instance: Instance, now: float) -> tuple[Interval, ...]:
-    """The billed periods of an instance up to *now*, joined where they touch."""
-    end = instance.hidden_from if instance.hidden_until == NEVER else NEVER
-    found: list[Interval] = []
-    steps = instance.course
-    for index, step in enumerate(steps):
-        if step.claim is not MachineShare.BILLED:
-            continue
-        until = steps[index + 1].at if index + 1 < len(steps) else NEVER
-        begin, until = step.at, min(until, end, now)
-        if until <= begin:
-            continue
-        if found and found[-1][1] == begin:
-            found[-1] = (found[-1][0], until)
-        else:
-            found.append((begin, until))
-    return tuple(found)
-
-
 def at_once(stretches: Iterable[Interval]) -> int:
     """The most periods that share an instant; one that begins as another ends does not overlap it."""
     edges = sorted((at, delta) for begin, end in stretches for at, delta in ((begin, 1), (end, -1)))
@@ -88,22 +71,12 @@ def at_once(stretches: Iterable[Interval]) -> int:
     return most
 
 
-def usd(seconds: float, rate_e5: int) -> float:
-    """US dollars for *seconds* at an hourly rate, rounded to the millionth."""
-    return round(seconds * rate_e5 / _E5_SECONDS, 6)
-
-
-def spent(instances: Iterable[Instance], now: float) -> float:
-    """US dollars spent on all *instances*."""
-    return sum(
-        usd(sum(end - begin for begin, end in periods(instance, now)), instance.rate_e5) for instance in instances
-    )
-
-
-def read(instances: Iterable[Instance], now: float, pattern: str | None = None) -> Ledger:
+def read(
+    instances: Iterable[Instance], now: float, pattern: str | None = None, *, settings: Settings | None = None
+) -> Ledger:
     """The ledger of *instances*; raises ValueError unless *pattern* is a regular expression with one group."""
-    request_of = _grouping(pattern)
-    bills = tuple(_bill(instance, now, request_of(instance.order.name)) for instance in instances)
+    request_of, chosen = _grouping(pattern), settings or Settings()
+    bills = tuple(_bill(instance, chosen, now, request_of(instance.order.name)) for instance in instances)
     stretches: defaultdict[str, list[Interval]] = defaultdict(list)
     for bill in bills:
         stretches[bill.request].extend(bill.periods)
@@ -116,9 +89,11 @@ def read(instances: Iterable[Instance], now: float, pattern: str | None = None) 
     )
 
 
-def _bill(instance: Instance, now: float, request: str) -> Bill:
-    billed = periods(instance, now)
-    seconds = sum(end - begin for begin, end in billed)
+def _bill(instance: Instance, settings: Settings, now: float, request: str) -> Bill:
+    charged = charges.of_instance(instance, settings, now)
+    billed = charges.periods(instance, now)
+    gpu_usd = charges.total(charge for charge in charged if charge.kind is Kind.GPU)
+    disk_usd = charges.total(charge for charge in charged if charge.kind is Kind.DISK)
     return Bill(
         id=instance.id,
         name=instance.order.name,
@@ -128,8 +103,11 @@ def _bill(instance: Instance, now: float, request: str) -> Bill:
         billing_mode=instance.order.billing_mode,
         usd_per_hour=instance.rate_e5 / 100_000,
         periods=billed,
-        seconds=round(seconds, 6),
-        usd=usd(seconds, instance.rate_e5),
+        seconds=round(sum(end - begin for begin, end in billed), 6),
+        usd=round(float(gpu_usd + disk_usd), 6),
+        gpu_usd=round(float(gpu_usd), 6),
+        disk_usd=round(float(disk_usd), 6),
+        charges=tuple(charged),
         billed_now=instance.claim(now) is MachineShare.BILLED,
     )
 
