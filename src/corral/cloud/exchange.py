@@ -46,6 +46,8 @@ class Service(StrEnum):
     """Machines and the catalog: what the rate limit is learned from and the circuit breaker protects."""
     METRICS = "metrics"
     """Measurements. As of every service but the first, its paths begin at the host and not at the base address."""
+    BILLING = "billing"
+    """The bill and the balance."""
 
 
 class FaultError(Exception):

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from corral.domain.container import VolumeMount
+from corral.domain.costs.bill import Balance, BillCategory, BillCycle, BillRows
 from corral.domain.machine.access import MachineAccess
 from corral.domain.machine.utilization import Period, Utilization
 from corral.domain.observation.sighting import ProviderInstance
@@ -129,6 +131,20 @@ class Cloud(Protocol):
 
     async def named_like(self, start: str) -> Listing:
         """The same for names that begin with *start*; an empty one gives the first page of the account."""
+        ...
+
+    async def balance(self) -> Balance:
+        """The money of the account, never cached; a failure has no effect on other calls."""
+        ...
+
+    async def bill_rows(
+        self, category: BillCategory, *, since: datetime, until: datetime, cycle: BillCycle = BillCycle.HOUR
+    ) -> BillRows:
+        """
+        The rows of the bill that begin in [since, until), which is at most 31 days; a failure affects no other call.
+
+        Bills are late, and calls for them in quick succession are refused (CircuitOpenError says for how long).
+        """
         ...
 
     async def start(self, provider_id: str) -> None:

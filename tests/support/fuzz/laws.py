@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ def flaws(found: object, at: str = "it") -> list[str]:
     """What of *found* could not be kept, sent on or shown."""
     if isinstance(found, Enum | bool | datetime | timedelta | None):
         return []
-    if isinstance(found, float):
+    if isinstance(found, float | Decimal):
         return [] if math.isfinite(found) else [f"{at} {found}"]
     if isinstance(found, str):
         return [f"{at} {found[:20]!r}"] if "\0" in found or any("\ud800" <= c <= "\udfff" for c in found) else []

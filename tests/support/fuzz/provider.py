@@ -11,17 +11,20 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from yarl import URL
 
 from corral.cloud.exchange import Answer, Call, FaultError
 from corral.cloud.novita import faults, http
+from corral.cloud.novita.billing.translate import MICRO_USD_PER_UNIT, MOST_AMOUNT
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.paging import MOST_PAGES
 from corral.cloud.novita.translate import MOST_LABEL_LENGTH, MOST_PARTS
 from corral.cloud.novita.values import MOST_ID_LENGTH
 from corral.cloud.port import Credentials, Listing, ProviderCreate
+from corral.domain.costs.bill import BillCategory, BillRows
 from corral.domain.errors import CloudError
 from corral.domain.observation.provider_names import parse_provider_name, provider_name
 from corral.domain.observation.sighting import ProviderInstance
@@ -43,6 +46,7 @@ MOST_CALLS: Final = MOST_PAGES + 4
 """Whatever total a provider claims: every page, both ends once more, and where the pages begin."""
 _RUNNER: Final = asyncio.Runner()
 _NOW: Final = SteppedClock().now()
+_DAY: Final = datetime(2026, 10, 1, tzinfo=UTC)
 _OUR_WORDS: Final = re.compile(r"HTTP [1-9]\d\d( [A-Z][A-Z0-9_]{0,63}| with(out)? [a-zA-Z0-9 ()]+)?")
 REQUEST: Final = ProviderCreate(
     name="corral-a1b2c3-inst-1-1",
@@ -76,6 +80,8 @@ CALLS: Final[Mapping[str, Callable[[NovitaCloud], Awaitable[object]]]] = {
     "templates": lambda cloud: cloud.templates(TemplateChannel.OFFICIAL),
     "volumes": lambda cloud: cloud.volumes(),
     "auths": lambda cloud: cloud.registry_credentials("3f0c9d0e"),
+    "bills": lambda cloud: cloud.bill_rows(BillCategory.GPU, since=_DAY, until=_DAY + timedelta(days=1)),
+    "balance": lambda cloud: cloud.balance(),
 }
 
 
@@ -112,6 +118,8 @@ def read_answer(data: bytes) -> None:
             keeps(each)
         if isinstance(each, ProviderInstance):
             _judge_instance(each)
+        if isinstance(each, BillRows):
+            _judge_bill(each)
 
 
 async def _asked(ask: Callable[[NovitaCloud], Awaitable[object]], cloud: NovitaCloud) -> object:
@@ -150,6 +158,15 @@ def _judge_instance(seen: ProviderInstance) -> None:
         with suppress(ValueError):  # as they say of an address that is none
             tcp_place(endpoint)
             URL(http_url(endpoint, "/health?deep=1"))
+
+
+def _judge_bill(bill: BillRows) -> None:
+    """What is added up is of the asked day and bounded, and its error is at most what rounding makes."""
+    for row in bill.rows:
+        assert _DAY <= row.started_at < _DAY + timedelta(days=1)
+        assert abs(row.amount) <= int(MOST_AMOUNT + 1) * MICRO_USD_PER_UNIT
+        assert 0 <= row.slack <= MICRO_USD_PER_UNIT
+        assert len(row.owner_id) <= MOST_ID_LENGTH
 
 
 def _secrets(body: bytes) -> list[str]:

@@ -25,6 +25,7 @@ TARGETS: Final[Mapping[str, Target]] = {
         "log": machines.read_log,
         "login": machines.read_login,
         "measurements": machines.read_measurements,
+        "bill": provider.read_answer,
     }.items()
 }
-"""Three of them share their function: what they begin with decides where they get to."""
+"""Four of them share their function: what they begin with decides where they get to."""

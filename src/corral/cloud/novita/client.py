@@ -2,7 +2,7 @@
 The provider novita.ai as a `Cloud`.
 
 Each method is one call (a listing: one for each page) and its translation. The exchange does rate limiting, breaker and
-retries. Reads of the catalog are in `catalog.py`.
+retries. Reads of the catalog are in `catalog.py`, those of the bill in `billing/`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import msgspec
 from corral.base.log import log
 from corral.cloud.exchange import MEBIBYTE, Answer, Call, CallOutcome, Exchange, FaultError, Service
 from corral.cloud.novita import measurements, templates, translate, values, wire
-from corral.cloud.novita.catalog import NovitaCatalog, read_call
+from corral.cloud.novita.billing.calls import NovitaBilling
+from corral.cloud.novita.catalog import read_call
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import PAGE_SIZE, Page, read_all
 from corral.cloud.port import BeforeSend, Listing, OnPage, ProviderCreate
@@ -51,7 +52,7 @@ MOST_UNKNOWN_STATUSES: Final = 100
 """Unknown statuses are logged once each, up to this many."""
 
 
-class NovitaCloud(NovitaCatalog):
+class NovitaCloud(NovitaBilling):
     """One account at novita.ai."""
 
     def __init__(self, exchange: Exchange) -> None:

@@ -92,11 +92,12 @@ OUTCOME_BY_REASON: Final[Mapping[str, CallOutcome]] = {
     "NETWORK_IN_USE": CallOutcome.NEVER_WILL,
     "NETWORK_MAX_LIMIT": CallOutcome.NEVER_WILL,
     "JOB_NOT_FOUND": CallOutcome.NEVER_WILL,
-    # serverless and billing: never called, listed so that the table is whole
+    # serverless: never called, listed so that the table is whole
     "SERVERLESS_ENDPOINT_NOT_FOUND": CallOutcome.NEVER_WILL,
     "SERVERLESS_WORKER_NOT_FOUND": CallOutcome.NEVER_WILL,
     "SERVERLESS_PRODUCT_NOT_FOUND": CallOutcome.NEVER_WILL,
     "SERVERLESS_APP_NAME_IS_EXIST": CallOutcome.NEVER_WILL,
+    # billing
     "LIST_BILL_TOO_FAST": CallOutcome.THROTTLED,
     "INVALID_PRODUCT_CATEGORY": CallOutcome.NEVER_WILL,
     "INVALID_BILL_CYCLE": CallOutcome.NEVER_WILL,
