@@ -21,7 +21,7 @@ import typer
 from error_words import ANSWERS, FAILURES, FIELDS
 from layout import page
 
-from corral.base.configuration import load
+from corral.base.configuration import FILE_SUFFIX, load, secret_names
 from corral.base.log import LOG_EVENTS
 from corral.base.metrics import MetricFamily, Metrics
 from corral.cache import registry
@@ -48,7 +48,10 @@ def settings_page() -> str:
     return page(
         "Settings",
         "From the command line, the environment and `.env`, in that order of precedence. An empty value counts as "
-        "unset; an unknown name that begins with `CORRAL_` is an error. `corral config` prints the values in effect.",
+        "unset; an unknown name that begins with `CORRAL_` is an error. `corral config` prints the values in effect. "
+        f"{', '.join(f'`{name}`' for name in secret_names())} can also be read from a file, which is named by "
+        f"`NAME{FILE_SUFFIX}` (`{secret_names()[0]}{FILE_SUFFIX}=/run/secrets/key`): for Docker's and Kubernetes' "
+        "secrets and systemd's credentials. Setting both is an error.",
         ["| name | default | accepted | meaning |", "|---|---|---|---|", *rows],
     )
 

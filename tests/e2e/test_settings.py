@@ -52,7 +52,6 @@ from novitasim.world.instance import Instance
 
 KEY, SECRET = "odd-key", "odd-secret"
 ODD = {
-    "NOVITA_API_KEY": KEY,
     "ALLOWED_ORIGINS": "https://ops.example",
     "RATE_LIMIT_MAX_REQUESTS": "54321",
     "RATE_LIMIT_WINDOW_MS": "60000",
@@ -75,7 +74,6 @@ ODD = {
     "HEALTH_CHECK_RETRY_ATTEMPTS": "1",
     "HEALTH_CHECK_RETRY_DELAY_MS": "234",
     "HEALTH_CHECK_MAX_WAIT_TIME_MS": "34567",
-    "WEBHOOK_SECRET": SECRET,
     "WEBHOOK_TIMEOUT": "345",
     "CORRAL_WEBHOOK_ALLOW_PRIVATE": "true",
     "CACHE_TIMEOUT": "1",
@@ -158,7 +156,7 @@ def proves(*names: str) -> Callable[[Proof], Proof]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[ServedApiWithProvider]:
-    """Everything odd, for as long as the tests of this file run."""
+    """Everything odd, for as long as the tests of this file run; the secrets are read from files."""
     database, received, deaf = server.named("odd_settings"), list[web.Request](), asyncio.Event()
     deaf.set()
 
@@ -173,12 +171,19 @@ async def served(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Serv
     await connection.close()
     await migrate(database, first=install)
     SecretKeyFile(short_dir / "odd.key").load_or_create()
+    secrets = {
+        "NOVITA_API_KEY": KEY,
+        "WEBHOOK_SECRET": SECRET,
+        "DATABASE_URL": f"postgresql://{server.user}@/odd_settings?host={server.host}",
+    }
+    for name, secret in secrets.items():
+        (short_dir / name).write_text(secret + "\n")
     async with AsyncExitStack() as stack:
         sim = await stack.enter_async_context(start_simulator(keys=frozenset({KEY})))
         receiver = await stack.enter_async_context(upstream(receive))
         environment = {
             **ODD,
-            "DATABASE_URL": f"postgresql://{server.user}@/odd_settings?host={server.host}",
+            **{f"{name}_FILE": str(short_dir / name) for name in secrets},
             "NOVITA_API_BASE_URL": sim.base_url,
             "WEBHOOK_URL": f"{receiver}/hook",
             "CORRAL_SECRET_KEY_FILE": str(short_dir / "odd.key"),

@@ -66,6 +66,23 @@ async def test_a_dotenv_file_that_is_not_text_is_refused(tmp_path: Path) -> None
     assert (found, errors) == (2, "corral: .env cannot be read: byte 23 is not UTF-8\n")
 
 
+async def test_a_secret_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    """An empty one too: without a key the simulator would replace the provider, and machines would seem gone."""
+    unusable = {"empty": b" \n", "binary": b"sk-\xff", "long": b"s" * 65_537}
+    for name, content in unusable.items():
+        (tmp_path / name).write_bytes(content)
+    files = ("missing", *unusable)
+    found = [await run("config", cwd=tmp_path, NOVITA_API_KEY_FILE=name) for name in files]
+
+    assert [code for code, _, _ in found] == [2, 2, 2, 2]
+    assert [errors for _, _, errors in found] == [
+        "corral: NOVITA_API_KEY_FILE=missing cannot be read: No such file or directory\n",
+        "corral: NOVITA_API_KEY_FILE=empty is empty\n",
+        "corral: NOVITA_API_KEY_FILE=binary cannot be read: byte 4 is not UTF-8\n",
+        "corral: NOVITA_API_KEY_FILE=long is too long: accepted are 65536 bytes\n",
+    ]
+
+
 async def test_a_command_loads_no_part_of_the_service(tmp_path: Path) -> None:
     """The service's parts take half a second to load; `corral ls` needs the SDK, the settings and its output."""
     program = "import sys, corral.cli.main; print(*(m for m in sys.modules if m.startswith('corral.')))"

@@ -1,7 +1,8 @@
 """
 How settings are read: from the command line, the environment and `.env`, in that order of strength.
 
-`load` is pure: it is handed all three, and either returns every setting or raises one error that names each bad one,
+A secret can also be in a file that `NAME_FILE` names, as `NOVITA_API_KEY_FILE`, so that it is in no environment.
+`load` is pure: it is handed all of them, and either returns every setting or raises one error that names each bad one,
 with its value and what is accepted. Only the command line calls it, once, at the start.
 """
 
@@ -30,6 +31,8 @@ from corral.domain.leases.durations import duration_text
 
 OWN_PREFIX = "CORRAL_"
 """Unknown names with this prefix are errors: a typing mistake must not be a silent default."""
+FILE_SUFFIX = "_FILE"
+"""After the name of a secret setting: the path of a file with its value, as systemd and Kubernetes give them."""
 CLIENT_NAMES = frozenset({"CORRAL_API_KEY", "CORRAL_URL"})
 """What programs that call the service read, perhaps from the same environment; no setting of the service itself."""
 
@@ -80,24 +83,37 @@ def settings_shown(settings: Settings) -> tuple[SettingShown, ...]:
     )
 
 
+def secret_files(environ: Mapping[str, str], *, dotenv: str = "") -> dict[str, str]:
+    """The paths that the environment or the text of `.env` gives for secret settings, by the name of the setting."""
+    given = _read_dotenv(dotenv) | {name: value for name, value in environ.items() if value != ""}
+    return {name: given[name + FILE_SUFFIX] for name in secret_names() if given.get(name + FILE_SUFFIX)}
+
+
 def load(
-    environ: Mapping[str, str], *, dotenv: str = "", command_line: Mapping[str, str] | None = None
+    environ: Mapping[str, str],
+    *,
+    dotenv: str = "",
+    command_line: Mapping[str, str] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Configuration:
     """
     Read every setting; the command line beats the environment, which beats the text of `.env`.
 
-    An empty value counts as unset. Raises SettingsError naming every bad value and every unknown `CORRAL_*` name at
-    once; secrets are named but never quoted.
+    *files* has the contents of `secret_files`. A secret that is given both ways is an error, because one of the two may
+    be the key of another account. An empty value counts as unset. Raises SettingsError naming every bad value and every
+    unknown `CORRAL_*` name at once; secrets are named but never quoted.
     """
     sources: dict[str, tuple[str, str]] = {}
     overridden: list[tuple[str, str]] = []
-    file_values = {k: v or "" for k, v in dotenv_values(stream=io.StringIO(dotenv), interpolate=False).items()}
-    for origin, values in ((".env", file_values), ("environment", environ), ("command line", command_line or {})):
+    dotenv_read = _read_dotenv(dotenv)
+    for origin, values in ((".env", dotenv_read), ("environment", environ), ("command line", command_line or {})):
         stronger = {name: (value, origin) for name, value in values.items() if value != ""}
         overridden += [(name, sources[name][0]) for name in stronger if name in sources]
         sources |= stronger
 
     complaints: list[str] = _unknown_names(sources)
+    complaints += [f"{name} and {name}{FILE_SUFFIX} are both set: unset one" for name in files or () if name in sources]
+    sources |= {name: (value, name + FILE_SUFFIX) for name, value in (files or {}).items()}
     groups: dict[str, Group] = {}
     shown: list[SettingShown] = []
     for group_name, group in _groups().items():
@@ -117,6 +133,16 @@ def load(
     if complaints:
         raise SettingsError("\n".join(complaints))
     return Configuration(settings=Settings.model_validate(groups), shown=tuple(shown))
+
+
+def _read_dotenv(text: str) -> dict[str, str]:
+    return {name: value or "" for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items()}
+
+
+def secret_names() -> list[str]:
+    """The settings that can be given in a file."""
+    fields = [field for group in _groups().values() for field in group.model_fields.values()]
+    return [field.alias or "" for field in fields if _is_secret(field)]
 
 
 def _groups() -> dict[str, type[Group]]:
@@ -147,6 +173,7 @@ def _meanings() -> dict[str, str]:
 
 def _unknown_names(names: Mapping[str, object]) -> list[str]:
     known = [field.alias or "" for group in _groups().values() for field in group.model_fields.values()]
+    known += [name + FILE_SUFFIX for name in secret_names()]
     complaints = []
     for name in sorted(names):
         if name.startswith(OWN_PREFIX) and name not in known and name not in CLIENT_NAMES:

@@ -172,8 +172,9 @@ class StoreSettings(Group):
     data_dir: Path = Field(Path(".corral"), alias="CORRAL_DATA_DIR", title="a path")
     """Directory for the embedded database, the simulator's account and the key of secrets."""
     secret_key_file: Path | None = Field(None, alias="CORRAL_SECRET_KEY_FILE", title="a path")
-    """File with the key that the secrets of creates are encrypted with; it must exist and have mode 600 or 400. Every
-    process of an installation needs the same key. Unset: `secret.key` in the data directory, made when it is needed."""
+    """File with the key that the secrets of creates are encrypted with; it must exist and have mode 600 or 400, one
+    of root's also 640 or 440. Every process needs the same key. Unset: `secret.key` in the data directory, made when it
+    is needed."""
     event_retention_days: int = _whole("CORRAL_EVENT_RETENTION", 90, 31, 3650)
     """Days that events, audit lines and earlier operations are kept; instances are forgotten so long after their end.
     At least 31, because charts and deliveries go back 30 days."""

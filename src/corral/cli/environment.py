@@ -1,5 +1,5 @@
 """
-The settings a command was started with, its options, the environment and `.env` in the present directory; and its log.
+The settings a command was started with: options, environment, `.env` and files of secrets; and its log.
 
 What reads them is imported on use: most commands only call a service, and a quarter of their time would go into imports
 that they do not need.
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from corral.domain.errors import SettingsError
 
@@ -19,12 +19,40 @@ if TYPE_CHECKING:
     from corral.base.configuration import Configuration
     from corral.base.log_writer import QueuedWriter
 
+_MOST_SECRET_BYTES: Final = 65_536
+"""More than a key or an address has; a file or device given by mistake is not read whole."""
+
 
 def configuration(command_line: Mapping[str, str]) -> Configuration:
     """Every setting; raises SettingsError that names each bad one."""
-    from corral.base.configuration import load  # noqa: PLC0415  # see above
+    from corral.base.configuration import FILE_SUFFIX, load, secret_files  # noqa: PLC0415  # see above
 
-    return load(os.environ, dotenv=_dotenv(Path(".env")), command_line=command_line)  # noqa: TID251  # the one place
+    environ, dotenv = os.environ, _dotenv(Path(".env"))  # noqa: TID251  # the one place
+    named = secret_files(environ, dotenv=dotenv)
+    files = {name: _secret(Path(path), setting=name + FILE_SUFFIX) for name, path in named.items()}
+    return load(environ, dotenv=dotenv, command_line=command_line, files=files)
+
+
+def _secret(file: Path, *, setting: str) -> str:
+    """
+    The text of *file* without the line ends and spaces around it; raises SettingsError naming *setting*.
+
+    An empty file is an error too: without a key, the simulator would silently replace the provider.
+    """
+    try:
+        with file.open("rb") as opened:
+            read = opened.read(_MOST_SECRET_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(f"{setting}={file} cannot be read: {error.strerror}") from error
+    if len(read) > _MOST_SECRET_BYTES:
+        raise SettingsError(f"{setting}={file} is too long: accepted are {_MOST_SECRET_BYTES} bytes")
+    try:
+        text = read.decode().strip()
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{setting}={file} cannot be read: byte {error.start + 1} is not UTF-8") from error
+    if not text:
+        raise SettingsError(f"{setting}={file} is empty")
+    return text
 
 
 def _dotenv(file: Path) -> str:

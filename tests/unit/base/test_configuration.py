@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.base.configuration import load
+from corral.base.configuration import load, secret_files
 from corral.domain.errors import SettingsError
 
 
@@ -218,3 +218,27 @@ def test_every_setting_says_what_it_means_and_accepts() -> None:
 def test_which_addresses_only_this_machine_reaches(host: str, *, loopback: bool) -> None:
     """Everything else needs keys."""
     assert load({"HOST": host}).settings.http.is_loopback is loopback
+
+
+def test_a_secret_can_be_in_a_file() -> None:
+    """The environment's path beats that of `.env`; only secrets have one, and the origin says where to look."""
+    environ = {"NOVITA_API_KEY_FILE": "/run/key", "WEBHOOK_SECRET_FILE": "", "PORT_FILE": "/run/port"}
+    dotenv = "NOVITA_API_KEY_FILE=/etc/key\nWEBHOOK_SECRET_FILE=/etc/hook\nDATABASE_URL_FILE=\n"
+    loaded = load(environ, dotenv=dotenv, files={"NOVITA_API_KEY": "sk-live-123"})
+
+    assert secret_files(environ, dotenv=dotenv) == {"NOVITA_API_KEY": "/run/key", "WEBHOOK_SECRET": "/etc/hook"}
+    assert loaded.settings.provider.api_key is not None
+    assert loaded.settings.provider.api_key.get_secret_value() == "sk-live-123"
+    shown = {shown.name: shown for shown in loaded.shown}["NOVITA_API_KEY"]
+    assert (shown.origin, "sk-live" in shown.value) == ("NOVITA_API_KEY_FILE", False)
+
+
+def test_a_secret_in_a_file_and_in_the_environment_is_refused() -> None:
+    """One of them may be the key of another account; and a bad one is not quoted."""
+    with pytest.raises(SettingsError) as caught:
+        load({"NOVITA_API_KEY": "sk-one"}, files={"NOVITA_API_KEY": "sk two"})
+
+    assert caught.value.message.splitlines() == [
+        "NOVITA_API_KEY and NOVITA_API_KEY_FILE are both set: unset one",
+        "NOVITA_API_KEY=(secret, not shown): accepted is printable ASCII characters without spaces",
+    ]

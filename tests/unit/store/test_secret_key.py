@@ -8,7 +8,7 @@ import pytest
 
 from corral.base.configuration import load
 from corral.domain.errors import SettingsError
-from corral.store.secrets.key_file import SecretKeyFile
+from corral.store.secrets.key_file import SecretKeyFile, is_too_open
 from corral.store.secrets.sealing import SecretKey, UnsealError
 
 
@@ -45,6 +45,25 @@ def test_a_file_that_others_can_use_is_refused(path: Path, mode: int) -> None:
     assert refused.value.code == "SECRET_KEY_UNUSABLE"
     path.chmod(0o400)
     assert key_file.load() is not None
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "reader", "expected"),
+    [
+        (0o400, 1000, 1000, False),
+        (0o440, 1000, 1000, True),
+        (0o440, 0, 0, True),
+        (0o440, 0, 1000, False),
+        (0o640, 0, 1000, False),
+        (0o460, 0, 1000, True),
+        (0o450, 0, 1000, True),
+        (0o444, 0, 1000, True),
+        (0o440, 1001, 1000, True),
+    ],
+)
+def test_a_group_may_read_what_root_gives(mode: int, owner: int, reader: int, *, expected: bool) -> None:
+    """Systemd and Kubernetes give an ordinary user a file of root's through its group."""
+    assert is_too_open(mode, owner=owner, reader=reader) is expected
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"A" * 43, b"A" * 60_000, b"\xff" * 44, b"A" * 42 + b"!="])

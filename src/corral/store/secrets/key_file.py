@@ -26,6 +26,16 @@ _MOST_BYTES: Final = 1024
 """More than a key has; a file given by mistake is not read whole."""
 
 
+def is_too_open(mode: int, *, owner: int, reader: int) -> bool:
+    """
+    Whether other users than *reader* may use a file of *owner*: the rule of PostgreSQL for its TLS key.
+
+    An ordinary user can be given a file of root's only through its group; systemd (LoadCredential) and Kubernetes do.
+    """
+    is_given_by_root = owner == 0 and reader != 0
+    return bool(mode & (0o037 if is_given_by_root else 0o077))
+
+
 class SecretKeyFile:
     """Reads the key, and creates it when it is first needed to seal."""
 
@@ -116,7 +126,7 @@ class SecretKeyFile:
         if not stat.S_ISREG(status.st_mode):
             raise self._unusable("is not a file")
         mode = stat.S_IMODE(status.st_mode)
-        if mode & 0o077:
+        if is_too_open(mode, owner=status.st_uid, reader=os.geteuid()):
             raise self._unusable(f"can be used by other users (mode {mode:o}): run `chmod 600` on it")
 
     def _decoded(self) -> SecretKey:
