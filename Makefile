@@ -1,6 +1,6 @@
 # All targets use .venv, which the first target that needs it creates (tools/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help install run check test lint style types fix docs pictures lock demo bench chaos soak fuzz clean
+.PHONY: help install run check test lint style types fix docs pictures lock dist demo bench chaos soak fuzz clean
 SHELL := /bin/sh
 PYTHON ?=
 export PYTHON
@@ -80,5 +80,8 @@ pictures: .venv/.dev ## recreate the pictures in docs/images (needs Chromium)
 lock: .venv/.dev ## resolve the dependencies into locks/
 	@sh tools/lock.sh
 
-clean: ## remove .venv and what tools leave behind (never .corral: that is your data)
-	@rm -rf .venv .fuzz .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock
+dist: .venv/.run ## build wheels and sdists of `corral` and `corral-client` into dist/
+	@sh tools/dist.sh && ls dist
+
+clean: ## remove .venv, dist and what tools leave behind (never .corral: that is your data)
+	@rm -rf .venv .fuzz dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock

@@ -9,7 +9,7 @@ from support.suite import pages
 
 PAGES = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *map(str, sorted(pages.ROOT.glob("docs/*/*.md")))]
 FILE = re.compile(r"`((?:[\w.-]+/)+[\w.*-]*\w(?:/|\.(?:py|md|sql|toml|json|js|sh|html))?)`")
-FOLDERS = ("src", "tests", "docs", "tools", "bench", "locks")
+FOLDERS = ("src", "tests", "docs", "tools", "bench", "locks", "client", "deploy")
 ROOTS = [pages.ROOT, pages.ROOT / "src/corral", pages.ROOT / "src"]
 
 

@@ -108,24 +108,26 @@ async def serving(
     handles: str = "",
     ahead: str = "",
     cluster: str = "prepared",
+    program: Path = CORRAL,
     **settings: str,
 ) -> AsyncGenerator[Running]:
     """
     `corral serve` on a free port, from the moment it says where until the end of the block.
 
     It may have so many *handles* of files and sockets, if that is said; its clock is *ahead* by so many seconds. A new
-    *data_dir* gets a prepared *cluster*; with "none" the service makes it, as for a user.
+    *data_dir* gets a prepared *cluster*; with "none" the service makes it, as for a user. *program* is `corral`, or
+    that of another environment.
     """
     data_dir.parent.mkdir(parents=True, exist_ok=True)
     if cluster == "prepared" and "DATABASE_URL" not in settings:
         prepared.prepare(data_dir)
     limited = () if not handles else ("sh", "-c", f'ulimit -n {handles} && exec "$@"', "sh")
-    installed = (str(CORRAL),) if not ahead else (sys.executable, str(SKEWED), ahead)
+    installed = (str(program),) if not ahead else (sys.executable, str(SKEWED), ahead)
     command = [*limited, *installed, "serve", *filter(None, (port, *arguments))]
     environ = clean_environment(CORRAL_DATA_DIR=str(data_dir), **settings)
     process: asyncio.subprocess.Process | ForkedProcess
     async with pipe() as (output, lines):
-        if handles or ahead:
+        if handles or ahead or program != CORRAL:
             process = await asyncio.create_subprocess_exec(
                 *command, cwd=data_dir.parent, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )

@@ -38,7 +38,7 @@ _DESCRIBED: Final[Mapping[str, tuple[str, object]]] = {
     "category": ("The kind of failure.", "connection_refused"),
     "kind": ("What it is.", "gpu"),
     "type": ("The type of job.", "create_instance"),
-    "version": ("The version of Corral.", "0.1.0"),
+    "version": ("The version of Corral.", "0.2.0"),
     # the caller
     "number": ("Its place in the log.", 17),
     "keyId": ("The key's id; null without one.", "key_4f1c09ab23de"),
