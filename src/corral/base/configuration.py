@@ -24,7 +24,8 @@ from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from corral.base import settings as declarations
-from corral.base.settings import HOLDS_TOKEN, Group, Settings
+from corral.base.setting_fields import HOLDS_TOKEN
+from corral.base.settings import Group, Settings
 from corral.base.urls import MASK, host_only, without_user
 from corral.domain.errors import SettingsError
 from corral.domain.leases.durations import duration_text

@@ -7,86 +7,24 @@ and keep its meaning. The docstring under each field is what `corral config` and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from corral.base import urls
-from corral.domain.leases.durations import read_duration
-
-
-def _whole(name: str, default: int, least: int, most: int) -> Any:
-    return Field(default, alias=name, ge=least, le=most, title=f"a whole number from {least} to {most}")
-
-
-def _flag(name: str, *, default: bool) -> Any:
-    return Field(default, alias=name, title="true or false")
-
-
-def _text(name: str, default: str) -> Any:
-    return Field(default, alias=name, min_length=1, title="text")
-
-
-def _secret(name: str, *, accepts: str, least: int = 1) -> Any:
-    return Field(None, alias=name, min_length=least, title=accepts)
-
-
-def _choice(name: str, default: str, options: tuple[str, ...]) -> Any:
-    return Field(default, alias=name, title="one of " + ", ".join(options))
-
-
-def _words(name: str, default: tuple[str, ...], *, least: int = 0, accepts: str = "a comma-separated list") -> Any:
-    return Field(default, alias=name, min_length=least, title=accepts)
-
-
-def _address(name: str, default: str | None, *, accepts: str, holds_token: bool = False) -> Any:
-    return Field(default, alias=name, title=accepts, json_schema_extra={HOLDS_TOKEN: holds_token})
-
-
-def _duration(name: str, most_days: int) -> Any:
-    accepts = f"a duration from 1m to {most_days}d, such as 30m or 8h"
-    return Field(None, alias=name, ge=timedelta(minutes=1), le=timedelta(days=most_days), title=accepts)
-
-
-def _accepted(is_right: Callable[[str], bool]) -> AfterValidator:
-    """A validator that rejects a text, also a secret one, unless *is_right* accepts it."""
-
-    def check(value: Any) -> Any:
-        text = value.get_secret_value() if isinstance(value, SecretStr) else value
-        if text is not None and not is_right(text):
-            raise ValueError("not accepted")
-        return value
-
-    return AfterValidator(check)
-
-
-def _is_header_value(text: str) -> bool:
-    """Whether *text* can be sent in a header: an HTTP library refuses others in every request."""
-    return text.isascii() and text.isprintable() and " " not in text
-
-
-def _split(value: object) -> object:
-    """Read a comma-separated list; spaces around its members do not count."""
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
-def _checked_origins(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Raise ValueError for what no browser sends, such as an origin with a path, a capital or no scheme."""
-    if not all(urls.is_origin(word) for word in words):
-        raise ValueError("not accepted")
-    return words
-
-
-HOLDS_TOKEN = "x-shown-up-to-host"  # noqa: S105  # the name of a mark
-"""Marks an address that is shown only up to its host."""
-
-Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
-Duration = Annotated[timedelta, BeforeValidator(read_duration)]
-Origins = Annotated[Words, AfterValidator(_checked_origins)]
+from corral.base.setting_fields import Duration, Origins, Words
+from corral.base.setting_fields import accepted as _accepted
+from corral.base.setting_fields import address as _address
+from corral.base.setting_fields import choice as _choice
+from corral.base.setting_fields import duration as _duration
+from corral.base.setting_fields import flag as _flag
+from corral.base.setting_fields import is_header_value as _is_header_value
+from corral.base.setting_fields import secret as _secret
+from corral.base.setting_fields import text as _text
+from corral.base.setting_fields import whole as _whole
+from corral.base.setting_fields import words as _words
 
 
 class LogLevel(StrEnum):
