@@ -91,7 +91,7 @@ async def test_the_wheels_work_in_empty_environments(dist: Path, short_dir: Path
         asyncio.to_thread(environment, home / "client", str(_wheel(dist, "corral_client")), python=python),
     )
     corral_program, data_dir = programs / "corral", home / "work" / ".corral"
-    async with serving(data_dir, program=corral_program, cluster="none") as service:
+    async with serving(data_dir, program=str(corral_program), cluster="none") as service:
         await quicken(data_dir)
         at_service = clean_environment(CORRAL_URL=service.address)
         create = ("create", "first", "--product", "RTX 4090 24GB", "--template", "107672")

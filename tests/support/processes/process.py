@@ -108,7 +108,7 @@ async def serving(
     handles: str = "",
     ahead: str = "",
     cluster: str = "prepared",
-    program: Path = CORRAL,
+    program: str = str(CORRAL),
     **settings: str,
 ) -> AsyncGenerator[Running]:
     """
@@ -122,12 +122,12 @@ async def serving(
     if cluster == "prepared" and "DATABASE_URL" not in settings:
         prepared.prepare(data_dir)
     limited = () if not handles else ("sh", "-c", f'ulimit -n {handles} && exec "$@"', "sh")
-    installed = (str(program),) if not ahead else (sys.executable, str(SKEWED), ahead)
+    installed = (program,) if not ahead else (sys.executable, str(SKEWED), ahead)
     command = [*limited, *installed, "serve", *filter(None, (port, *arguments))]
     environ = clean_environment(CORRAL_DATA_DIR=str(data_dir), **settings)
     process: asyncio.subprocess.Process | ForkedProcess
     async with pipe() as (output, lines):
-        if handles or ahead or program != CORRAL:
+        if handles or ahead or program != str(CORRAL):
             process = await asyncio.create_subprocess_exec(
                 *command, cwd=data_dir.parent, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
