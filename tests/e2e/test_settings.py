@@ -53,6 +53,9 @@ from novitasim.world.instance import Instance
 KEY, SECRET = "odd-key", "odd-secret"
 ODD = {
     "ALLOWED_ORIGINS": "https://ops.example",
+    "AUTH_PROXY_HEADER": "X-Odd-User",
+    "AUTH_PROXY_ADDRESSES": "127.0.0.3",
+    "AUTH_PROXY_ROLE": "operator",
     "RATE_LIMIT_MAX_REQUESTS": "54321",
     "RATE_LIMIT_WINDOW_MS": "60000",
     "REQUEST_TIMEOUT": "1500",
@@ -245,6 +248,21 @@ async def _a_page_of_that_origin_may_read(served: ServedApiWithProvider) -> None
 
     assert allowed.headers["access-control-allow-origin"] == "https://ops.example"
     assert other.headers.get("access-control-allow-origin") != "https://other.example"
+
+
+@proves("AUTH_PROXY_HEADER", "AUTH_PROXY_ADDRESSES", "AUTH_PROXY_ROLE")
+async def _the_user_of_that_header_is_accepted_from_that_address_only(served: ServedApiWithProvider) -> None:
+    named = {"X-Odd-User": "olga"}
+    refused = await served.get("/api/whoami", **named)
+    from_proxy = aiohttp.TCPConnector(local_addr=("127.0.0.3", 0))
+    async with (
+        aiohttp.ClientSession(connector=from_proxy) as client,
+        client.get(f"{served.corral.address}/api/whoami", headers=named) as response,
+    ):
+        caller = await response.json()
+
+    assert refused.status == 401
+    assert (caller["name"], caller["role"], caller["viaProxy"]) == ("olga", "operator", True)
 
 
 @proves("RATE_LIMIT_MAX_REQUESTS", "RATE_LIMIT_WINDOW_MS")

@@ -29,6 +29,7 @@ from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import OPEN, Authenticator, Authority
 from corral.api.middleware.compression import CompressionMiddleware
 from corral.api.middleware.idempotency import IdempotencyMiddleware
+from corral.api.middleware.proxy_login import ProxyLogin
 from corral.api.middleware.rate_limit import RequestLimit
 from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMiddleware
 from corral.api.openapi.document import CompletedJson, keep_steady, operation_id
@@ -59,6 +60,7 @@ class AppDependencies:
     service_health: ProcessHealth
     local_only: bool
     allowed_origins: tuple[str, ...]
+    proxy_login: ProxyLogin | None = None
     limits: Limits
     request_limit: RateLimit | None
     """The limit on requests of one caller; None for no limit."""
@@ -141,7 +143,12 @@ def build_around(
         metrics=engine.runtime.metrics,
         service_health=parts.service_health,
         limits=parts.limits,
-        authenticator=Authenticator(keys=engine.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
+        authenticator=Authenticator(
+            keys=engine.keys,
+            local_only=parts.local_only,
+            allowed_origins=frozenset(origins),
+            proxy=parts.proxy_login,
+        ),
         audit=engine.audit,
         request_limit=None if limit is None else RequestLimit(limit=limit, clock=parts.clock),
         cors=cors,

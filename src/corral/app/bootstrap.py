@@ -11,6 +11,7 @@ from corral import __version__
 from corral.api.http.limits import Limits
 from corral.api.http.process_health import ProcessHealth
 from corral.api.http.server import HttpServer, listen
+from corral.api.middleware.proxy_login import ProxyLogin
 from corral.app.database_setup import migrate_database, opened_database
 from corral.app.http_app import build_http_side
 from corral.app.process import DependencyMonitor, Process
@@ -60,7 +61,7 @@ async def serve(
     """
     clock, metrics, pause = SharedClock(), Metrics(), Pause()
     if role is not Role.WORKER:
-        _check_origins(settings.http)
+        _check_origins(settings)
     SecretKeyFile.of(settings.store).check()
     log.info("service.starting", version=__version__, role=role.value)
     async with AsyncExitStack() as stack:
@@ -138,13 +139,15 @@ def _reduce_garbage_collection() -> None:
     gc.set_threshold(10_000, 20, 50)
 
 
-def _check_origins(http: HttpSettings) -> None:
-    """Raise SettingsError if every web page could act as an administrator: on a loopback address no key is needed."""
+def _check_origins(settings: Settings) -> None:
+    """Raise SettingsError if every web page could act here: for a program of this machine, or a user of the proxy."""
+    http, proxy = settings.http, ProxyLogin.of(settings.proxy_login)
     wide = [origin for origin in http.allowed_origins if "*" in origin or origin == "null"]
-    if http.is_loopback and wide:
+    if wide and (http.is_loopback or proxy is not None):
+        without = f"HOST={http.host}" if http.is_loopback else "AUTH_PROXY_HEADER"
         raise SettingsError(
             f"ALLOWED_ORIGINS={','.join(wide)} would let every web page use this Corral, because no API key is needed "
-            f"with HOST={http.host}: name each origin, as in https://ops.example"
+            f"with {without}: name each origin, as in https://ops.example"
         )
 
 

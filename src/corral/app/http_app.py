@@ -9,6 +9,7 @@ from litestar.types import ASGIApp
 from corral.api import app
 from corral.api.http.limits import Limits
 from corral.api.http.process_health import ProcessHealth
+from corral.api.middleware.proxy_login import ProxyLogin
 from corral.api.middleware.response_cache import ResponseCache
 from corral.app.role import Role
 from corral.base.settings import HttpSettings
@@ -62,13 +63,15 @@ def build_http_side(
 
 def app_dependencies(engine: Engine, *, service_health: ProcessHealth, limits: Limits) -> app.AppDependencies:
     """What the application of a service needs."""
-    http, clock = engine.runtime.settings.http, engine.runtime.clock
+    settings, clock = engine.runtime.settings, engine.runtime.clock
+    http = settings.http
     return app.AppDependencies(
         engine=engine,
         clock=clock,
         service_health=service_health,
         local_only=http.is_loopback,
         allowed_origins=http.allowed_origins,
+        proxy_login=ProxyLogin.of(settings.proxy_login),
         limits=limits,
         request_limit=_request_limit(http),
         event_stream=EventStream(engine.event_log, clock=clock, metrics=engine.runtime.metrics),

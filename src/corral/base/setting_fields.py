@@ -6,6 +6,8 @@ Each declaration has the name in the environment and, as its title, what is acce
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any
@@ -51,6 +53,12 @@ def address(name: str, default: str | None, *, accepts: str, holds_token: bool =
     return Field(default, alias=name, title=accepts, json_schema_extra={HOLDS_TOKEN: holds_token})
 
 
+def header(name: str) -> Any:
+    """The name of a header."""
+    accepts = "the name of a header of letters, digits and -, which has no other meaning, as in Remote-User"
+    return Field(None, alias=name, title=accepts)
+
+
 def duration(name: str, most_days: int) -> Any:
     """A duration of up to *most_days*; unset by default."""
     accepts = f"a duration from 1m to {most_days}d, such as 30m or 8h"
@@ -86,9 +94,29 @@ def _checked_origins(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+def _checked_networks(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    """Raise ValueError for what is no address or network, and for a network of all addresses."""
+    if not all(ipaddress.ip_network(one).prefixlen for one in addresses):
+        raise ValueError("not accepted")
+    return addresses
+
+
+def is_user_header(name: str) -> bool:
+    """Whether *name* can be the header with the name of a user: of none that has another meaning."""
+    return _HEADER_NAME.fullmatch(name) is not None and not _TAKEN_HEADERS.fullmatch(name.lower())
+
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+_TAKEN_HEADERS = re.compile(
+    r"accept.*|access-control-.*|authorization|connection|content-.*|cookie|date|forwarded|host|idempotency-key"
+    r"|last-event-id|origin|proxy-.*|referer|sec-.*|te|trace.*|trailer|transfer-encoding|upgrade|user-agent|via"
+    r"|x-api-key|x-correlation-id|x-forwarded-(?:for|host|port|prefix|proto|server)|x-real-ip|x-request-id"
+)
+
 HOLDS_TOKEN = "x-shown-up-to-host"  # noqa: S105  # the name of a mark
 """Marks an address that is shown only up to its host."""
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Duration = Annotated[timedelta, BeforeValidator(read_duration)]
 Origins = Annotated[Words, AfterValidator(_checked_origins)]
+Networks = Annotated[Words, AfterValidator(_checked_networks)]

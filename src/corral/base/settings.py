@@ -14,13 +14,15 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from corral.base import urls
-from corral.base.setting_fields import Duration, Origins, Words
+from corral.base.setting_fields import Duration, Networks, Origins, Words
 from corral.base.setting_fields import accepted as _accepted
 from corral.base.setting_fields import address as _address
 from corral.base.setting_fields import choice as _choice
 from corral.base.setting_fields import duration as _duration
 from corral.base.setting_fields import flag as _flag
+from corral.base.setting_fields import header as _header
 from corral.base.setting_fields import is_header_value as _is_header_value
+from corral.base.setting_fields import is_user_header as _is_user_header
 from corral.base.setting_fields import secret as _secret
 from corral.base.setting_fields import text as _text
 from corral.base.setting_fields import whole as _whole
@@ -68,6 +70,23 @@ class HttpSettings(Group):
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
         return urls.is_loopback(self.host)
+
+
+class ProxyLoginSettings(Group):
+    """Users whom a proxy in front authenticates."""
+
+    header: Annotated[str | None, _accepted(_is_user_header)] = _header("AUTH_PROXY_HEADER")
+    """Header with the name of the user that a proxy authenticated, as in `Remote-User`. Unset: no such login. A key, if
+    one is sent, counts instead. From the proxy's addresses, requests with neither are refused, also on this machine."""
+    addresses: Networks = _words(
+        "AUTH_PROXY_ADDRESSES",
+        (),
+        accepts="a comma-separated list of addresses and networks, as in 10.0.0.5,10.1.0.0/24, but not all addresses",
+    )
+    """Addresses of that proxy, comma-separated; the header is refused from every other. The proxy must replace the
+    header if a client sends it."""
+    role: Literal["viewer", "operator", "admin"] = _choice("AUTH_PROXY_ROLE", "viewer", ("viewer", "operator", "admin"))
+    """What these users may do; one who may do more gets a key."""
 
 
 class ProviderSettings(Group):
@@ -225,6 +244,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     http: HttpSettings
+    proxy_login: ProxyLoginSettings
     provider: ProviderSettings
     store: StoreSettings
     instances: InstanceSettings

@@ -63,6 +63,13 @@ class Caller:
     name: str
     access: Access
     key_id: KeyId | None = None
+    via_proxy: bool = False
+    """Whether a trusted proxy authenticated it, and named it in a header."""
+
+    @property
+    def id(self) -> str | None:
+        """What distinguishes it from all other callers; None for one without a key, known by its address alone."""
+        return f"user:{self.name}" if self.via_proxy else self.key_id
 
 
 LOCAL: Final = Caller(name="local", access=Access.ADMIN)

@@ -11,11 +11,13 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Who the service takes the caller for."""
 
     name: str
-    """Of the key; `local` without one on the machine of the service."""
+    """Of the key, or of the user that a proxy signed in; `local` without either on the machine of the service."""
     role: str
     """viewer, operator or admin."""
     key_required: bool = True
     """Whether a caller at this address needs a key."""
+    via_proxy: bool = False
+    """Whether a proxy that the service trusts signed the caller in."""
 
 
 class Orphan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -77,3 +77,26 @@ async def test_without_keys_the_caller_is_local(short_dir: Path) -> None:
         await expect(page.get_by_role("button", name="Sign out")).to_be_hidden()
         await expect(page.get_by_role("button", name="New instance")).not_to_have_attribute("aria-disabled", "true")
         await context.close()
+
+
+async def test_a_browser_that_a_proxy_signs_in_is_not_asked_for_a_key(short_dir: Path) -> None:
+    """Name and role are shown, there is nothing to sign out of, and a proxy that refuses it later is named."""
+    home = short_dir / "via-proxy"
+    home.mkdir()
+    proxy = {"AUTH_PROXY_HEADER": "Remote-User", "AUTH_PROXY_ADDRESSES": "127.0.0.1"}
+    async with launched() as browser, serving(home / ".corral", **proxy) as corral:
+        context = await browser.new_context(reduced_motion="reduce", extra_http_headers={"Remote-User": "vera"})
+        page = await new_tab(context, corral.address)
+        await expect(page.locator("#who")).to_have_text("vera viewer")
+        await expect(page.locator("#link")).to_have_attribute("data-state", "live")
+        await expect(page.get_by_role("dialog", name="Sign in")).to_be_hidden()
+        await expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
+        reason = "This needs the role operator; “vera” has viewer."
+        await expect(page.get_by_role("button", name="New instance")).to_have_attribute("title", reason)
+
+        await context.set_extra_http_headers({})
+        await page.evaluate(
+            "import('/dashboard/shared/api.js').then(({ request }) => request('/api/whoami')).catch(() => 0)"
+        )
+        await expect(page.locator("#notice")).to_contain_text("reload the page to sign in again")
+        await expect(page.get_by_role("dialog", name="Sign in")).to_be_hidden()

@@ -7,7 +7,7 @@ import json
 import re
 import socket
 from contextlib import suppress
-from ipaddress import IPv4Address, ip_address
+from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Any, Final
 
 import msgspec
@@ -25,8 +25,9 @@ from corral.api.http.request_readers import (
     read_use,
 )
 from corral.api.middleware.auth import sent_key
-from corral.domain.access import is_key_name, key_digest
-from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
+from corral.api.middleware.proxy_login import ProxyLogin
+from corral.domain.access import Access, is_key_name, key_digest
+from corral.domain.errors import CorralError, MalformedError, SpecInvalidError, UnauthorisedError
 from corral.domain.leases.lease import Lease, LeaseState
 from corral.domain.observation.provider_names import is_installation, parse_provider_name, provider_name
 from corral.domain.requests.create import CreateDefaults
@@ -41,6 +42,7 @@ from support.http.names import Names
 
 _RUNNER: Final = asyncio.Runner()
 _CLOCK: Final = SteppedClock()
+_LOGIN: Final = ProxyLogin(header="Remote-User", networks=(ip_network("10.0.0.5"),), access=Access.VIEWER)
 _GUARD: Final = AddressGuard(clock=_CLOCK, allow_private=False, resolver=Names(["93.184.216.34"]))
 _READER: Final = RequestReader(CreateDefaults(region="CN-HK-01", regions=("AS-SGP-02",)), _GUARD)
 _ADDRESS: Final = re.compile(r"[^:/?#]*://(?P<user>(?:[^/?#]*(?=@))?)@?[^/?#@]*(?P<rest>.*)", re.DOTALL)
@@ -122,6 +124,13 @@ def read_names(data: bytes) -> None:
     seconds = _retry_after(text)
     assert seconds is None or 0 <= seconds.total_seconds() < 100_000
     assert not is_key_name(text) or text.isascii()
+    request: Any = {"headers": [(b"remote-user", data)]}
+    with suppress(UnauthorisedError):
+        user = _LOGIN.user(request, "10.0.0.5")
+        assert user is not None
+        assert user.name == text
+        assert user.name.isprintable()
+        assert not set(user.name) & set(" ,;/\"'<>&")
     for name in (text, data.decode("utf-8", "replace")):
         mark = parse_provider_name(name)
         assert mark is None or (provider_name(mark) == name and is_installation(mark.installation))

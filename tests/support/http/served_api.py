@@ -59,11 +59,12 @@ async def opened(
     lookup: bool = False,
     orphans: OrphanRule = "report",
     leases: dict[str, str] | None = None,
+    login: dict[str, str] | None = None,
     limits: Limits | None = None,
     **parts: Any,
 ) -> AsyncGenerator[ServedApi]:
     """
-    Serve for as long as this is open; *caches*, *listing* and *leases* are settings, by the names of the environment.
+    Serve for as long as this is open; *caches*, *listing*, *leases* and *login* are settings, by their names.
 
     *parts* replace fields of the runtime.
     """
@@ -72,6 +73,7 @@ async def opened(
         **(caches or {}),
         **(listing or {}),
         **(leases or {}),
+        **(login or {}),
         CORRAL_READY_STATUS=ready_word,
         CORRAL_ORPHANS=orphans,
         INSTANCE_STARTUP_ENABLE_NAME_LOOKUP=lookup,

@@ -50,9 +50,9 @@ class Identity:
 
     @property
     def counted_as(self) -> str:
-        """The name under which the requests of this caller are counted: the key's id, or the address."""
-        key_id = None if self.caller is None else self.caller.key_id
-        return counted_address(self.address) if key_id is None else key_id
+        """The name under which the requests of this caller are counted: of its key or user, or the address."""
+        caller_id = None if self.caller is None else self.caller.id
+        return counted_address(self.address) if caller_id is None else caller_id
 
 
 UNIDENTIFIED: Final = Identity(address="unknown")

@@ -7,12 +7,14 @@ route declares the role it needs with one of the four constants below as its `op
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from corral.api.http.context import Identity, context_of
+from corral.api.middleware.proxy_login import ProxyLogin
+from corral.base.clock import Clock
 from corral.domain.access import LOCAL, Access, Caller
 from corral.domain.errors import ForbiddenError, StoreUnavailableError, UnauthorisedError
 from corral.engine.auth.api_keys import ApiKeys
@@ -35,6 +37,13 @@ PROXY_PREFIX: Final = b"x-forwarded-"
 """Headers of a proxy that forwarded a request. Their addresses are never used: any client can send them."""
 CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 """Methods of requests that may change something."""
+ELSEWHERE: Final = frozenset({b"cross-site", b"same-site"})
+"""What `Sec-Fetch-Site` says of a request of a page of another origin."""
+PROXY_STREAM_SECONDS: Final = 600.0
+"""
+How long a stream of a user of the proxy lasts: the proxy checks the user again when the client comes back. Longer, and
+a user without access reads on for that time; shorter, and a log that is followed ends often.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +55,8 @@ class Authenticator:
     """Bound to a loopback address: a request without a key comes from this machine, unless a proxy forwarded it, and
     has every role."""
     allowed_origins: frozenset[str]
+    proxy: ProxyLogin | None = None
+    """Reads users that a proxy authenticates; None: there is no such proxy."""
 
     async def identify(self, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> Identity:
         """The caller of this request; never raises, because some routes need none."""
@@ -62,6 +73,13 @@ class Authenticator:
         return Identity(address=address, caller=Caller(name=found.name, access=found.access, key_id=found.id))
 
     def _without_key(self, scope: HTTPScope, headers: Mapping[bytes, bytes], address: str) -> Identity:
+        if self.proxy is not None:
+            try:
+                user = self.proxy.user(scope, address)
+            except UnauthorisedError as error:
+                return Identity(address=address, refusal=error)
+            if user is not None:
+                return self._of_user(scope, headers, address, user)
         if not self.local_only:
             return Identity(address=address, refusal=UnauthorisedError(f"an API key is needed: {HOW_TO_SEND}"))
         if is_forwarded(headers):
@@ -73,10 +91,20 @@ class Authenticator:
             return Identity(address=address, refusal=foreign, trusts_address=True)
         return _local(address)
 
+    def _of_user(self, scope: HTTPScope, headers: Mapping[bytes, bytes], address: str, user: Caller) -> Identity:
+        """The identity of a user of the proxy; a browser is signed in there whichever page sends its requests."""
+        if scope["method"] in CHANGING and self._is_foreign(headers):
+            foreign = ForbiddenError(
+                "a page of another origin may not act here without a key; see ALLOWED_ORIGINS, and have the proxy pass "
+                "Host with its port"
+            )
+            return Identity(address=address, refusal=foreign)
+        return Identity(address=address, caller=user)
+
     def _is_foreign(self, headers: Mapping[bytes, bytes]) -> bool:
         origin = headers.get(b"origin")
         if origin is None:
-            return False
+            return headers.get(b"sec-fetch-site") in ELSEWHERE
         own = headers.get(b"host", b"")
         text = origin.decode("latin-1")
         return origin not in {b"http://" + own, b"https://" + own} and not {text, "*"} & self.allowed_origins
@@ -107,8 +135,31 @@ def check(opt: Mapping[str, Any], identity: Identity) -> None:
         raise identity.refusal
     caller = identity.caller
     if caller is None or not caller.access.admits(needed):
-        has = "" if caller is None else f"; the key {caller.name!r} has {caller.access.value}"
+        kind = "" if caller is None or caller.via_proxy else "the key "
+        has = "" if caller is None else f"; {kind}{caller.name!r} has {caller.access.value}"
         raise ForbiddenError(f"this needs the role {needed.value}{has}", details={"neededRole": needed.value})
+
+
+def still_admitted(scope: Scope, keys: ApiKeys) -> Callable[[], Awaitable[bool]] | None:
+    """
+    What a stream asks now and then: whether its caller still has access. None: it has for as long as it wants.
+
+    A key has it until it is revoked, a user of the proxy for ten minutes.
+    """
+    context = context_of(scope)
+    caller = context.identity.caller
+    if caller is None:
+        return None
+    if caller.via_proxy:
+        return _until(context.clock, context.clock.monotonic() + PROXY_STREAM_SECONDS)
+    return None if caller.key_id is None else partial(keys.is_in_use, caller.key_id)
+
+
+def _until(clock: Clock, due: float) -> Callable[[], Awaitable[bool]]:
+    async def is_early() -> bool:
+        return clock.monotonic() < due
+
+    return is_early
 
 
 @lru_cache(maxsize=64)

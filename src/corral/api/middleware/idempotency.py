@@ -208,7 +208,7 @@ def _key_of(scope: Scope) -> str | None:
         return None
     # Keys are separate for each caller: no caller gets the response to another.
     caller = context.identity.caller
-    owner = None if caller is None else caller.key_id
+    owner = None if caller is None else caller.id
     return given.decode("ascii") if owner is None else f"{owner}/{given.decode('ascii')}"
 
 

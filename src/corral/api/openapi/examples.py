@@ -47,6 +47,7 @@ EXAMPLES: Final[Mapping[str, object]] = {
     "accepts": "a whole number from 0 to 65535",
     "meaning": "TCP port to listen on.",
     "keyRequired": True,
+    "viaProxy": False,
     "path": "/health",
     "targetPort": 8888,
     "timeoutMs": 10_000,

@@ -24,7 +24,9 @@ class AuditLineDetails(msgspec.Struct, rename="camel"):
 
     number: int
     at: str
-    who: Annotated[str, Meta(description="Name of the key; `local` for none on loopback, else `unknown`.")]
+    who: Annotated[
+        str, Meta(description="Name of the key or of the proxy's user; `local` for none on loopback, else `unknown`.")
+    ]
     key_id: str | None
     role: Annotated[Access | None, Meta(description="The caller's, at that time.")]
     method: Annotated[str, Meta(description="`CLI` for keys, imports and rebuilds on the command line.")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -13,9 +12,8 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 from msgspec import Meta
 
-from corral.api.http.context import context_of
 from corral.api.http.parameters import ID_CHARACTERS
-from corral.api.middleware.auth import VIEWER
+from corral.api.middleware.auth import VIEWER, still_admitted
 from corral.engine.auth.api_keys import ApiKeys
 from corral.engine.events.log import EventLog
 from corral.engine.events.stream import EventStream
@@ -91,12 +89,11 @@ def handlers(event_log: EventLog, hub: EventStream, keys: ApiKeys) -> list[HTTPR
         Server-sent events whose `id` is the `seq`; a comment comes at least every 15 s.
 
         Resumes after `Last-Event-ID`, which browsers send by themselves when they reconnect, or else after `after`;
-        with neither it begins with the next event. Revoking the key ends the stream with the next comment.
+        with neither it begins with the next event. Revoking the key ends the stream with the next comment, and for a
+        user of a proxy it ends after ten minutes.
         """
         seen = await hub.place(after if last_event_id is None else last_event_id)
-        caller = context_of(request.scope).identity.caller
-        key_id = None if caller is None else caller.key_id
-        is_allowed = None if key_id is None else partial(keys.is_in_use, key_id)
+        is_allowed = still_admitted(request.scope, keys)
         return Stream(hub.follow(seen, instance_id=instance_id, is_allowed=is_allowed), headers=_STREAM_HEADERS)
 
     return [list_events, list_events_of_instance, stream_events]

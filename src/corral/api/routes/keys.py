@@ -33,10 +33,13 @@ SECRET: Final = ((b"cache-control", b"no-store"),)
 class CallerDetails(msgspec.Struct, rename="camel"):
     """The caller of this request."""
 
-    name: Annotated[str, Meta(description="Name of its key; `local` without one on this machine.")]
+    name: Annotated[
+        str, Meta(description="Name of its key, or of the user that a proxy signed in; else `local`, on this machine.")
+    ]
     role: Access
     key_id: Annotated[str | None, Meta(description="The id of its key; null without one.")]
     key_required: Annotated[bool, Meta(description="Whether requests like this one need a key.")]
+    via_proxy: Annotated[bool, Meta(description="Whether a trusted proxy signed it in; see `AUTH_PROXY_HEADER`.")]
 
 
 class KeyDetails(msgspec.Struct, rename="camel"):
@@ -73,8 +76,8 @@ def handlers(engine: Engine, *, local_only: bool) -> list[HTTPRouteHandler]:
         caller = context.identity.caller
         if caller is None:
             raise UnauthorisedError("an API key is needed")
-        required = not local_only or is_forwarded(context.headers)
-        return CallerDetails(name=caller.name, role=caller.access, key_id=caller.key_id, key_required=required)
+        required = not caller.via_proxy and (not local_only or is_forwarded(context.headers))
+        return filled(CallerDetails, caller, role=caller.access, key_required=required)
 
     return [get_caller, *_keys(engine)]
 

@@ -1,7 +1,8 @@
 // The API key: requested when a request is refused, sent with every request. It is kept in the browser's storage of this
-// origin until someone signs out, so a new tab does not ask again; signing in or out in one tab does so in all.
+// origin until someone signs out, so a new tab does not ask again; signing in or out in one tab does so in all. A browser
+// that a proxy signs in needs none.
 
-import { $, el } from "./dom.js";
+import { $, el, notice } from "./dom.js";
 import { ROOT } from "./root.js";
 
 const STORAGE_KEY = `corral-key ${ROOT}/`; // two services behind one host have a key each
@@ -30,6 +31,13 @@ export function begin() {
   document.body.append(dialog);
 }
 
+let viaProxy = false;
+
+// A proxy signed this browser in: no key is requested any more, also when the proxy refuses it later.
+export function proxySignedIn() {
+  viaProxy = true;
+}
+
 function change(key) {
   if (key) localStorage.setItem(STORAGE_KEY, key);
   else localStorage.removeItem(STORAGE_KEY);
@@ -41,7 +49,9 @@ export async function send(path, { headers = {}, ...options } = {}) {
   if (dialog.open) throw new Error("waiting for a key");
   const key = localStorage.getItem(STORAGE_KEY);
   const answer = await fetch(ROOT + path, { ...options, headers: key ? { ...headers, authorization: `Bearer ${key}` } : headers });
-  if (answer.status === 401 && !dialog.open) {
+  if (answer.status === 401 && viaProxy && !key) {
+    notice("The proxy does not accept this browser any more: reload the page to sign in again.");
+  } else if (answer.status === 401 && !dialog.open) {
     $("key-wrong").hidden = !key;
     dialog.showModal();
   }

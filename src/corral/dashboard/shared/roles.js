@@ -2,6 +2,7 @@
 // the role and says why, also when it is added later. The service checks every request in any case.
 
 import { request } from "./api.js";
+import { proxySignedIn } from "./auth.js";
 import { $, el, notice } from "./dom.js";
 
 const ROLES = ["viewer", "operator", "admin"]; // each may do what those before it may
@@ -18,7 +19,7 @@ export async function begin() {
 // Why the caller may not do what needs *role*; null if it may, or as long as it is not known.
 export function refusal(role) {
   if (!caller || ROLES.indexOf(caller.role) >= ROLES.indexOf(role)) return null;
-  return `This needs the role ${role}; the key “${caller.name}” has ${caller.role}.`;
+  return `This needs the role ${role}; ${caller.viaProxy ? "" : "the key "}“${caller.name}” has ${caller.role}.`;
 }
 
 // Whether the caller is known to have *role*: what is read without a click is not tried in vain.
@@ -31,6 +32,7 @@ async function identify() {
     if (error.code === undefined) setTimeout(identify, RETRY_MS); // not reached; an error of the API does not pass by itself
     return;
   }
+  if (caller.viaProxy) proxySignedIn();
   $("user").prepend(el("span", { id: "who" }, el("b", {}, caller.name), " ", el("small", {}, caller.role)));
   mark(document.body);
 }

@@ -191,7 +191,7 @@ class LogReading:
             elif silent_seconds >= bounds.silent_seconds:
                 self.end("the provider stopped sending")
             elif self._is_allowed is not None and not await _holds(self._is_allowed):
-                self.end("the API key was revoked, or cannot be checked")
+                self.end("the access of the caller ended, or cannot be checked")
 
 
 class LogRelay:

@@ -47,7 +47,7 @@ async def test_a_caller_learns_who_it_is(database: Database, public: Service) ->
         forwarded = (await local.ask("GET", "/api/whoami", headers={**olga, "x-forwarded-for": "203.0.113.9"})).json
     theirs = (await public.ask("GET", "/api/whoami", headers=olga)).json
 
-    assert ours == {"name": "local", "role": "admin", "keyId": None, "keyRequired": False}
+    assert ours == {"name": "local", "role": "admin", "keyId": None, "keyRequired": False, "viaProxy": False}
     assert (theirs["name"], theirs["role"], theirs["keyRequired"]) == ("operator", "operator", True)
     assert theirs["keyId"].startswith("key_")
     assert forwarded == theirs

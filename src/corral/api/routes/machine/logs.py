@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,7 +15,7 @@ from msgspec import Meta
 
 from corral.api.http.bodies import filled
 from corral.api.http.context import context_of
-from corral.api.middleware.auth import OPERATOR
+from corral.api.middleware.auth import OPERATOR, still_admitted
 from corral.engine.auth.api_keys import ApiKeys
 from corral.engine.machine.image_pulls import ImagePulls
 from corral.engine.machine.log_relay import LogReading, LogRelay, LogSource
@@ -108,11 +107,9 @@ def handlers(relay: LogRelay, pulls: ImagePulls, keys: ApiKeys) -> list[HTTPRout
 
         A log is followed for at most 30 minutes and 64 MB, and read without following for at most a minute and 8 MB; a
         reading that ends early ends with a line `[corral: …]`. A process serves 100 at the same time. Revoking the key
-        ends it.
+        ends it, and a user of a proxy reads for ten minutes.
         """
-        caller = context_of(request.scope).identity.caller
-        key_id = None if caller is None else caller.key_id
-        is_allowed = None if key_id is None else partial(keys.is_in_use, key_id)
+        is_allowed = still_admitted(request.scope, keys)
         return LogResponse(await relay.open(instance_id, source, tail=tail, follow=follow, is_allowed=is_allowed))
 
     @get(

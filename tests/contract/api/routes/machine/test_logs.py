@@ -243,7 +243,7 @@ async def test_a_stop_and_a_revoked_key_end_followers(database: Database) -> Non
         relay.stop()
         late = await shop.api.service.ask("GET", address)
 
-        assert (await revoked).body.endswith(b"[corral: the API key was revoked, or cannot be checked]\n")
+        assert (await revoked).body.endswith(b"[corral: the access of the caller ended, or cannot be checked]\n")
         assert (await stopped).body.endswith(b"[corral: this Corral is stopping; ask again to continue]\n")
         assert late.body.endswith(b"[corral: this Corral is stopping; ask again to continue]\n")
         assert relay.readings == set()
