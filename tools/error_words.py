@@ -102,6 +102,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "INVALID_ROOTFS_SIZE": "GB, a whole number from 10 to 1000.",
     "INVALID_REGION": "A region's code, such as `CN-HK-01`; or a list of them.",
     "INVALID_BILLING_MODE": "`spot` or `onDemand`; `spotFallback` is true or false.",
+    "INVALID_WEBHOOK_FORMAT": "standard, slack or discord, and only with a webhookUrl.",
     "INVALID_WEBHOOK_URL": "An http or https address, and not a private one unless that is allowed.",
     "INVALID_HEALTH_CHECK": "A number outside its range, or a bad path; the field says which.",
     "INVALID_MAX_PRICE": "USD per GPU-hour, above zero.",

@@ -27,7 +27,7 @@ from support.clock.clocks import SteppedClock
 from support.clock.waiting import until
 from support.http.servers import unused_port
 from support.http.service import Answer
-from support.processes.process import Running, serving
+from support.processes.process import Running, quicken, serving
 from support.provider.rate_limit_store import MemoryRateLimitStore
 from support.provider.upstream import upstream
 
@@ -97,6 +97,8 @@ class ServedApiWithProvider:
     database: DatabaseTarget
     server: DatabaseTarget
     folder: Path
+    receiver: str
+    """Its address."""
     received: list[web.Request] = field(default_factory=list)
     deaf: asyncio.Event
     """While it is not set, messages are taken and not answered."""
@@ -198,18 +200,20 @@ async def served(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Serv
             database=database,
             server=server,
             folder=short_dir,
+            receiver=receiver,
             received=received,
             deaf=deaf,
         )
         deaf.set()
 
 
-@proves("HOST", "PORT", "CORRAL_DATA_DIR", "ENABLE_COMPREHENSIVE_LISTING")
+@proves("HOST", "PORT", "CORRAL_DATA_DIR", "ENABLE_COMPREHENSIVE_LISTING", "WEBHOOK_FORMAT")
 async def _a_second_service(served: ServedApiWithProvider) -> None:
-    """Where it listens, where it keeps its data, and one switch that the odd service needs on."""
+    """Where it listens, where it keeps its data, and two settings that the odd service needs as they are."""
     port = unused_port("127.0.0.2")
     data_dir = served.folder / "second" / ".corral"
-    odd = {"HOST": "127.0.0.2", "PORT": str(port), "ENABLE_COMPREHENSIVE_LISTING": "false"}
+    odd = {"HOST": "127.0.0.2", "PORT": str(port), "ENABLE_COMPREHENSIVE_LISTING": "false", "WEBHOOK_FORMAT": "discord"}
+    odd |= {"WEBHOOK_URL": f"{served.receiver}/chat", "CORRAL_WEBHOOK_ALLOW_PRIVATE": "true"}
     async with serving(data_dir, port="", **odd) as second:
         assert second.address == f"http://127.0.0.2:{port}"
         async with (
@@ -217,7 +221,14 @@ async def _a_second_service(served: ServedApiWithProvider) -> None:
             client.get(f"{second.address}/api/instances/comprehensive") as response,
         ):
             assert response.status == 404
+            await quicken(data_dir)
+            body = {**CREATE_BODY, "name": "announced"}
+            async with client.post(f"{second.address}/api/instances", json=body) as made:
+                assert made.status == 201
+            await until(lambda: _messages(served, "/chat"), what="a message for a chat")
         assert (data_dir / "simulator" / "address").exists()
+    message = msgspec.json.decode(await _messages(served, "/chat")[0].read())
+    assert message["content"] == "announced is ready"
     assert (await served.get("/api/instances/comprehensive")).status == 200
 
 
@@ -483,10 +494,13 @@ async def _an_endpoint_at_an_inner_address_is_checked(served: ServedApiWithProvi
 async def _news_goes_to_that_receiver_signed(served: ServedApiWithProvider) -> None:
     """Which is on a loopback address."""
     await served.request_create("watched")
-    await until(lambda: served.received, what="a webhook")
+    await until(lambda: _messages(served, "/hook"), what="a webhook")
 
-    assert served.received[0].path == "/hook"
-    assert served.received[0].headers["x-webhook-signature"].startswith("sha256=")
+    assert _messages(served, "/hook")[0].headers["x-webhook-signature"].startswith("sha256=")
+
+
+def _messages(served: ServedApiWithProvider, path: str) -> list[web.Request]:
+    return [request for request in served.received if request.path == path]
 
 
 @proves("WEBHOOK_TIMEOUT")

@@ -27,6 +27,7 @@ from corral.base.setting_fields import secret as _secret
 from corral.base.setting_fields import text as _text
 from corral.base.setting_fields import whole as _whole
 from corral.base.setting_fields import words as _words
+from corral.domain.delivery import WebhookFormat, receiver_address
 
 
 class LogLevel(StrEnum):
@@ -201,12 +202,20 @@ class WebhookSettings(Group):
         "WEBHOOK_URL", None, accepts="an http:// or https:// address", holds_token=True
     )
     """Receiver of every event of every instance that names none of its own. Unset: none."""
+    format: WebhookFormat = _choice("WEBHOOK_FORMAT", WebhookFormat.STANDARD, tuple(WebhookFormat))
+    """What the receiver at WEBHOOK_URL reads: the events as signed JSON, or messages for a channel of Slack or
+    Discord. For an address in a request, `webhookFormat` says it."""
     secret: SecretStr | None = _secret("WEBHOOK_SECRET", accepts="text of at least 8 characters", least=8)
     """Signs webhooks; at least 8 characters, `whsec_...` is read as base64. Unset: unsigned."""
     timeout_ms: int = _whole("WEBHOOK_TIMEOUT", 10_000, 100, 300_000)
     """Milliseconds a receiver may take to answer."""
     allow_private: bool = _flag("CORRAL_WEBHOOK_ALLOW_PRIVATE", default=False)
     """Whether webhooks may go to loopback, private and link-local addresses."""
+
+    @property
+    def address(self) -> str | None:
+        """The receiver with its format; None without one."""
+        return None if self.url is None else receiver_address(self.url, self.format)
 
 
 class CacheSettings(Group):

@@ -65,7 +65,7 @@ def build_engine(runtime: Runtime) -> Engine:
     cloud, policy, installation = runtime.cloud, runtime.policy, runtime.installation
     registry, cache_registry = Registry(), CacheRegistry(settings.caches, clock)
     queue = JobQueue(database, registry)
-    event_publisher = EventPublisher(queue, default_webhook_url=settings.webhooks.url, metrics=metrics)
+    event_publisher = EventPublisher(queue, default_webhook_url=settings.webhooks.address, metrics=metrics)
     event_log = EventLog(database, ready_word=settings.instances.ready_status)
     describer = InstanceDescriber(
         view=InstanceView(

@@ -8,6 +8,8 @@ would bypass the guard) and the body is not read. Nothing is stored and nothing 
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ import aiohttp
 from corral import __version__
 from corral.base.clock import Clock
 from corral.base.network_errors import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
-from corral.domain.delivery import DeliveryAttempt
+from corral.domain.delivery import DeliveryAttempt, WebhookFormat, receiver_parts
 from corral.domain.health.network_faults import status_category
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.schedule import AttemptOutcome, outcome_of
@@ -32,6 +34,8 @@ connections after 5 s and more; keeping one that long would now and then send a 
 wait for the retry."""
 
 NOWHERE = Target(receiver="", address="")
+_SECONDS = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,9})?")
+"""Discord also sends fractions of a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +79,25 @@ class Sender:
         ) as session:
             yield cls(session=session, clock=clock, guard=guard, timeout_seconds=timeout_ms / 1000, key=key)
 
-    async def target(self, url: str) -> Target:
-        """Where a message to *url* goes; an invalid URL, which `send` refuses at once, has the target `NOWHERE`."""
+    async def target(self, address: str) -> Target:
+        """Where a message to *address* goes; an invalid one, which `send` refuses at once, has the target `NOWHERE`."""
+        _, url = receiver_parts(address)
         return NOWHERE if self.guard.fault(url) is not None else await self.guard.target(url)
 
-    async def send(self, url: str, body: bytes, *, message_id: str) -> Attempt:
-        """POST *body* to *url* once, signed as *message_id*; the same id for every attempt of one message."""
+    async def send(self, address: str, body: bytes, *, message_id: str) -> Attempt:
+        """
+        POST *body* to *address* once, signed as *message_id*; the same id for every attempt of one message.
+
+        A chat cannot verify a signature, so a message to one has none, and no id.
+        """
+        chosen, url = receiver_parts(address)
+        signing_id = message_id if chosen is WebhookFormat.STANDARD else None
         at, began = self.clock.now(), self.clock.monotonic()
         status, retry_after, fault = None, None, self.guard.fault(url)
         outcome, reason = AttemptOutcome.FINAL, f"address_refused: {fault}"
         if fault is None:
             try:
-                status, retry_after = await self._post(url, body, message_id)
+                status, retry_after = await self._post(url, body, signing_id)
             except EXCHANGE_ERRORS as error:
                 outcome, reason = AttemptOutcome.RETRY, _reason(error)
             else:
@@ -100,8 +111,10 @@ class Sender:
             retry_after=retry_after,
         )
 
-    async def _post(self, url: str, body: bytes, message_id: str) -> tuple[int, timedelta | None]:
-        signed = headers(body, message_id=message_id, sent_at=self.clock.now(), key=self.key)
+    async def _post(self, url: str, body: bytes, message_id: str | None) -> tuple[int, timedelta | None]:
+        signed = {}
+        if message_id is not None:
+            signed = headers(body, message_id=message_id, sent_at=self.clock.now(), key=self.key)
         async with asyncio.timeout(self.timeout_seconds):
             # Leaving the block closes the connection unless the whole answer is already here.
             async with self.session.post(url, data=body, headers=signed, allow_redirects=False) as response:
@@ -109,8 +122,8 @@ class Sender:
 
 
 def _retry_after(text: str) -> timedelta | None:
-    """The seconds of a `Retry-After`; its other form, a date, is left to our own pauses."""
-    return timedelta(seconds=int(text)) if text.isascii() and text.isdigit() and len(text) <= len("86400") else None
+    """The seconds of a `Retry-After`, rounded up; its other form, a date, is left to our own pauses."""
+    return timedelta(seconds=math.ceil(float(text))) if _SECONDS.fullmatch(text) else None
 
 
 def _reason(error: BaseException) -> str:

@@ -7,6 +7,7 @@ from typing import Final, Literal, NotRequired, TypedDict
 
 BillingMode = Literal["spot", "onDemand"]
 LogSource = Literal["system", "instance"]
+WebhookFormat = Literal["standard", "slack", "discord"]
 EndAction = Literal["stop", "delete"]
 Signal = Literal["gpu", "cpu", "lastUsed"]
 
@@ -40,6 +41,7 @@ class Order(TypedDict):
     max_price: NotRequired[float]
     wait_for_capacity: NotRequired[str | int]
     webhook_url: NotRequired[str]
+    webhook_format: NotRequired[WebhookFormat]
     health_check: NotRequired[HealthCheckOrder]
     lease: NotRequired[LeaseOrder | None]
     """None for no lease, also where the service has defaults."""
@@ -100,6 +102,7 @@ class StartTerms(TypedDict, total=False):
     health_check_config: HealthCheckOrder
     target_port: int
     webhook_url: str
+    webhook_format: WebhookFormat
 
 
 def body_of(order: Order) -> dict[str, object]:

@@ -56,6 +56,7 @@ EXAMPLES: Final[Mapping[str, object]] = {
     "maxWaitTimeMs": 300_000,
     "waitForCapacity": 7200,
     "webhookHost": "hooks.example.com",
+    "webhookFormat": "standard",
     "role": "operator",
     "method": "POST",
     "route": "/api/instances/{instance_id}/stop",

@@ -92,6 +92,7 @@ def create(
     count: Annotated[int, typer.Option(help="How many; they are named NAME-1, NAME-2, …", min=1, max=MOST)] = 1,
     another: Annotated[bool, typer.Option("--another", help="Also if a live instance has that name.")] = False,
     webhook: Annotated[str | None, typer.Option(help="Address that receives events.")] = None,
+    webhook_format: Annotated[str | None, typer.Option(help="What it reads: standard, slack or discord.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
     timeout: Timeout = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only print what would be chosen.")] = False,
@@ -127,6 +128,7 @@ def create(
         "max_price": max_price,
         "wait_for_capacity": until_available,
         "webhook_url": webhook,
+        "webhook_format": webhook_format,
     }
     order.update({key: value for key, value in optional.items() if value is not None})  # type: ignore[typeddict-item]  # keys of Order
     if until_available is not None and timeout is None:

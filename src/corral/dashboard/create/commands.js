@@ -10,7 +10,7 @@ export function corralCommand(body, count) {
   if (body.healthCheck || Object.keys(idle ?? {}).some((part) => part !== "after")) return null;
   const options = [
     ["--product", body.productName], ["--template", body.templateId], ["--gpus", body.gpuNum !== "1" && body.gpuNum], ["--disk", body.rootfsSize !== "60" && body.rootfsSize],
-    ["--region", body.region], ["--regions", body.regions?.join(",")], ["--max-price", body.maxPrice], ["--until-available", body.waitForCapacity], ["--webhook", body.webhookUrl], ["--count", count > 1 && String(count)],
+    ["--region", body.region], ["--regions", body.regions?.join(",")], ["--max-price", body.maxPrice], ["--until-available", body.waitForCapacity], ["--webhook", body.webhookUrl], ["--webhook-format", body.webhookFormat], ["--count", count > 1 && String(count)],
     ["--ttl", maxDuration === null ? "none" : maxDuration], ["--idle", idle === null ? "none" : idle?.after], ["--on-end", onEnd], ["--grace", grace], ["--stop-at", schedule?.stop], ["--start-at", schedule?.start], ["--timezone", schedule?.timezone],
   ].filter(([, value]) => value).map(([name, value]) => `${name} ${quoted(value)}`);
   const many = (name, values) => options.push(...values.map((value) => `${name} ${quoted(value)}`));

@@ -68,7 +68,8 @@ function moreFields() {
     field("waitForCapacity", "Wait while sold out", el("select", {}, ...WAITS.map(([value, text]) => option(value, text)))),
     field("healthPort", "Health check: port", Object.assign(number(1, 65535), { placeholder: "every port" })),
     field("healthPath", "Health check: path", el("input", { placeholder: "/", autocomplete: "off" })),
-    field("webhookUrl", "Webhook", el("input", { type: "url", placeholder: "https://…", autocomplete: "off" }), { whole: true })));
+    field("webhookUrl", "Webhook", el("input", { type: "url", placeholder: "https://…", autocomplete: "off" }), { whole: true }),
+    field("webhookFormat", "Format of messages", el("select", {}, option("", "signed JSON"), option("slack", "Slack messages"), option("discord", "Discord messages")))));
 }
 
 // Opens the form; *copy* is a request to begin with.
@@ -106,7 +107,7 @@ function fill(copy) {
   const [wait, ...others] = controls.waitForCapacity.options;
   const seconds = waitForCapacity ? `${waitForCapacity}s` : "";
   if (![wait, ...others].some(({ value }) => value === seconds)) controls.waitForCapacity.append(option(seconds, `${waitForCapacity} seconds`));
-  const values = { name, gpuNum, rootfsSize, billingMode: spotFallback ? "fallback" : billingMode, count: 1, maxPrice: maxPrice ?? "", waitForCapacity: seconds, webhookUrl: "",
+  const values = { name, gpuNum, rootfsSize, billingMode: spotFallback ? "fallback" : billingMode, count: 1, maxPrice: maxPrice ?? "", waitForCapacity: seconds, webhookUrl: "", webhookFormat: "",
     healthPath: healthCheck.path === "/" ? "" : healthCheck.path, healthPort: healthCheck.targetPort ?? "" };
   for (const [field, value] of Object.entries(values)) controls[field].value = value;
   fillLease(order, lease, "none");
@@ -146,7 +147,7 @@ function requestBody() {
   const made = { name: value("name"), productName: value("productName"), gpuNum: value("gpuNum"), rootfsSize: value("rootfsSize"), billingMode: mode() };
   if (controls.templateId?.value) made.templateId = controls.templateId.value;
   if (value("billingMode") === "fallback") made.spotFallback = true;
-  for (const name of ["region", "maxPrice", "waitForCapacity", "webhookUrl"]) if (value(name)) made[name] = value(name);
+  for (const name of ["region", "maxPrice", "waitForCapacity", "webhookUrl", "webhookFormat"]) if (value(name)) made[name] = value(name);
   const regions = chosenRegions().length ? chosenRegions() : volumeRegions();
   if (regions.length) made.regions = regions;
   if (value("healthPath")) made.healthCheck = { path: value("healthPath") };

@@ -8,6 +8,7 @@ from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.requests.fields import URL, Field, Fields, JsonSchema, Problems, body_schema, one_line
 from corral.domain.requests.health_check import HEALTH_CHECK, TARGET_PORT, read_with_health_check
+from corral.domain.requests.webhook import WEBHOOK_FORMAT, put_format
 
 LONGEST_PROVIDER_NAME = 255
 """Longer than Corral's own names, because an instance may be looked up at the provider by its name there."""
@@ -23,7 +24,12 @@ _WEBHOOK_URL = Field(
     "https://hooks.example.com/corral",
     secret=True,
 )
-_FIELDS: Fields = {"name": _NAME, "webhook_url": _WEBHOOK_URL, "target_port": TARGET_PORT}
+_FIELDS: Fields = {
+    "name": _NAME,
+    "webhook_url": _WEBHOOK_URL,
+    "webhook_format": WEBHOOK_FORMAT,
+    "target_port": TARGET_PORT,
+}
 _NAMED_FIELDS: Fields = {**_FIELDS, "name": replace(_NAME, required=True)}
 
 
@@ -39,4 +45,5 @@ def action_body(*, named: bool, starts: bool) -> JsonSchema:
 def read_command_options(raw: object, health: HealthCheckSpec, *, named: bool = False) -> CommandOptions | Problems:
     """The options in *raw*, a decoded JSON body, or every problem with it; *health* completes a requested check."""
     values, problems = read_with_health_check(raw, _NAMED_FIELDS if named else _FIELDS, health)
+    problems += put_format(raw, values)
     return problems or CommandOptions(**values)

@@ -41,6 +41,7 @@ from corral.domain.requests.labels import LABELS
 from corral.domain.requests.lease import LeaseDefaults, read_lease
 from corral.domain.requests.lease_fields import LEASE
 from corral.domain.requests.secrets import SECRETS, secret_problems
+from corral.domain.requests.webhook import WEBHOOK_FORMAT, put_format
 
 LONGEST_TEMPLATE_ID = 100
 MOST_REGIONS = 50
@@ -165,10 +166,12 @@ _CREATE_FIELDS: Fields = {
     "secrets": SECRETS,
     "labels": LABELS,
     "webhook_url": _WEBHOOK_URL,
+    "webhook_format": WEBHOOK_FORMAT,
 }
 _ADOPT_FIELDS: Fields = {
     "name": Field("name", "INVALID_INSTANCE_NAME", INSTANCE_NAME, "Left out: the provider's name for it.", "trainer"),
     "webhook_url": _WEBHOOK_URL,
+    "webhook_format": WEBHOOK_FORMAT,
 }
 
 CREATE_BODY = {
@@ -211,6 +214,7 @@ class RequestedInstance:
 def read_create_request(raw: object, defaults: CreateDefaults) -> RequestedInstance | Problems:
     """The request in *raw*, a decoded JSON body; or every problem with it."""
     values, problems = read_with_health_check(raw, _CREATE_FIELDS, defaults.health)
+    problems += put_format(raw, values)
     lease: Lease | None = None
     if isinstance(raw, dict):
         values["container"], wrong = _read_container(cast("dict[str, Any]", raw))
@@ -243,6 +247,7 @@ def _read_container(raw: dict[str, Any]) -> tuple[ContainerSpec | None, Problems
 def read_adoption(raw: object, defaults: CreateDefaults) -> Adoption | Problems:
     """The adoption in *raw*, a decoded JSON body; or every problem with it."""
     values, problems = read_with_health_check(raw, _ADOPT_FIELDS, defaults.health)
+    problems += put_format(raw, values)
     values.setdefault("health", defaults.health)
     return problems or Adoption(**values)
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from corral.base.metrics import Metrics
-from corral.domain.events import Change, EventDraft, EventType, Progress, event_drafts
+from corral.domain.delivery import is_sent
+from corral.domain.events import Change, EventDraft, Progress, event_drafts
 from corral.domain.instance import InstanceId
 from corral.domain.operation import Operation, OperationStatus
 from corral.engine.payloads import host_of
@@ -128,8 +129,9 @@ class EventPublisher:
         await self._queue.add([send_job(instance_id, host) for instance_id, host in hosts.items()]).run(connection)
 
     def _url(self, draft: EventDraft) -> str | None:
-        """The webhook address of an event."""
-        return None if draft.type is EventType.CHANGED else draft.change.after.webhook_target or self._default_url
+        """The webhook address of an event; None if it is not sent."""
+        address = draft.change.after.webhook_target or self._default_url
+        return address if address is not None and is_sent(draft.type, address) else None
 
 
 async def _operations(connection: Connection, changes: Sequence[Change]) -> list[Operation | None]:

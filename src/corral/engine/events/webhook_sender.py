@@ -18,7 +18,7 @@ from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.domain.audit import AuditEntry
-from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
+from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus, WebhookFormat, receiver_parts
 from corral.domain.errors import NotFoundError
 from corral.domain.instance import InstanceId
 from corral.domain.operation import InstanceWithOperation
@@ -30,13 +30,24 @@ from corral.store.session.database import Connection, Database
 from corral.store.tables import deliveries, events
 from corral.store.tables.callers import audit
 from corral.store.tables.deliveries import Pending
+from corral.views.chat.discord import discord_body
+from corral.views.chat.message import chat_message
+from corral.views.chat.slack import slack_body
 from corral.views.event import event_details, webhook_body
+from corral.views.schemas import InstanceDetails
 from corral.webhooks.deliver import Attempt, Sender
+from corral.webhooks.pauses import ReceiverPauses
 from corral.webhooks.schedule import AttemptOutcome, next_delay
 from corral.webhooks.slots import SendSlots, Slot, SlotsTakenError
 
 BUSY_PAUSE = timedelta(seconds=1)
 """Another worker sends for the instance and most likely sends this delivery too; requeued in case it was ending."""
+
+AFTER_PAUSE_SECONDS = 5.0
+"""
+Over so many seconds the messages come back that waited while their receiver had asked for a pause. Fewer, and all come
+at once, for which most receivers ask for another pause; more only delays the last ones.
+"""
 
 _ENDS = {
     AttemptOutcome.DELIVERED: DeliveryStatus.DELIVERED,
@@ -58,9 +69,11 @@ class WebhookSender:
     metrics: Metrics
     jitter: Callable[[], float]
     _slots: SendSlots = field(init=False)
+    _pauses: ReceiverPauses = field(init=False)
 
     def __post_init__(self) -> None:
         self._slots = SendSlots(self.clock)
+        self._pauses = ReceiverPauses(self.clock)
         for outcome in AttemptOutcome:
             self.metrics.webhook_attempts.labels(outcome)
 
@@ -103,9 +116,15 @@ class WebhookSender:
         while pending is not None and pending.silenced:
             await deliveries.stop_silenced(connection, instance_id, self.clock.now())
             pending = await deliveries.oldest(connection, instance_id)
-        wait = timedelta(0) if pending is None else pending.next_at - self.clock.now()
+        if pending is None:
+            return None
+        wait = pending.next_at - self.clock.now()
         if wait > timedelta(0):
             raise RequeueError(wait, "its receiver did not take the last message yet")
+        wait = self._pauses.left(pending.url)
+        if wait > timedelta(0):
+            later = timedelta(seconds=AFTER_PAUSE_SECONDS * self.jitter())
+            raise RequeueError(wait + later, "its receiver asked for a pause")
         return pending
 
     async def redeliver(self, delivery_id: DeliveryId, line: AuditEntry) -> Delivery:
@@ -140,6 +159,7 @@ class WebhookSender:
         slot.begin()
         attempt = await self.sender.send(pending.url, body, message_id=pending.event_id)
         slot.end(answered=attempt.http_status is not None or attempt.outcome is AttemptOutcome.FINAL)
+        self._pauses.learn(pending.url, attempt.http_status, attempt.retry_after)
         pause = None
         if attempt.outcome is AttemptOutcome.RETRY:
             pause = next_delay(pending.tries + 1, jitter=self.jitter(), retry_after=attempt.retry_after)
@@ -149,15 +169,23 @@ class WebhookSender:
         self._report(instance_id, pending, attempt, status)
 
     async def _compose(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> bytes:
-        """The body: the event, and the instance as it was then."""
+        """The body: the event, and the instance as it was then, in the format of the receiver."""
         event = await events.one(connection, pending.event_row)
-        details = event_details(event, self.describer.view.ready_word)
+        instance: InstanceDetails | None = None
         if pending.snapshot is not None:
             then = InstanceWithOperation(instance=pending.snapshot.instance, operation=pending.snapshot.operation)
-            return webhook_body(details, await self.describer.details(then, at=event.at))
-        # A delivery of an earlier release, which kept no snapshot: the instance as it is now.
-        known = await load_known(connection, instance_id)
-        return webhook_body(details, None if known is None else await self.describer.details(known))
+            instance = await self.describer.details(then, at=event.at)
+        else:  # a delivery of an earlier release, which kept no snapshot: the instance as it is now
+            known = await load_known(connection, instance_id)
+            instance = None if known is None else await self.describer.details(known)
+        details = event_details(event, self.describer.view.ready_word)
+        match receiver_parts(pending.url)[0]:
+            case WebhookFormat.STANDARD:
+                return webhook_body(details, instance)
+            case WebhookFormat.SLACK:
+                return slack_body(chat_message(details, instance))
+            case WebhookFormat.DISCORD:
+                return discord_body(chat_message(details, instance))
 
     def _report(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
         self.metrics.webhook_attempts.labels(attempt.outcome.value).inc()
