@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from corral.domain.errors import Failure
 from corral.domain.instance import Instance, InstanceId, OperationId, ProviderId
-from corral.domain.leases.lease import LeaseState
+from corral.domain.leases.lease import LeaseState, Notice
 from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 
@@ -198,9 +198,14 @@ def lease_events(before: Instance, after: Instance) -> list[EventType]:
     names: list[EventType] = []
     if (old.lease, old.extended_until) != (new.lease, new.extended_until):
         names.append(EventType.LEASE_CHANGED)
-    if old.notice != new.notice:
+    if _announced(old.notice) != _announced(new.notice):
         names.append(EventType.ENDING_CANCELLED if new.notice is None else EventType.ENDING_SOON)
     return names
+
+
+def _announced(notice: Notice | None) -> Notice | None:
+    """What *notice* announces; that the end waits for a measurement is no part of it."""
+    return None if notice is None else replace(notice, awaited_since=None)
 
 
 def _names(change: Change) -> list[EventType]:

@@ -21,6 +21,7 @@ from support.engines.leased import (
 )
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
+from corral.domain.leases.due import PATIENCE
 from corral.domain.leases.idle import expected_distance
 from corral.domain.leases.lease import EndAction, EndCause, IdleRule, Lease
 from corral.domain.lifecycle.phases import Phase
@@ -122,12 +123,14 @@ async def test_a_provider_that_fails_to_measure_ends_nothing_and_delays_no_recon
     assert (engine.metrics.registry.get_sample_value("corral_idle_reads_total", {"outcome": "failed"}) or 0) >= 4
 
 
-async def test_a_pending_end_is_cancelled_when_measurements_stop(engine: SteppedEngine) -> None:
+async def test_a_pending_end_waits_when_measurements_stop_and_is_then_cancelled(engine: SteppedEngine) -> None:
     """It may be busy since: what is not known counts as activity."""
     instance = await ready(engine, IDLE)
     await live(engine, AFTER + 2 * MINUTE)
     engine.sim.fault("error_500", on="metrics", count=None)
-    await live(engine, GRACE + 2 * MINUTE)
+    await live(engine, GRACE + 5 * MINUTE)
+    assert [name for name, _ in await lease_events(engine)] == ["ending_soon"], "that it waits is no event"
+    await live(engine, PATIENCE)
 
     assert [name for name, _ in await lease_events(engine)] == ["ending_soon", "ending_cancelled"]
     assert await engine.phase(instance.id) is Phase.READY
@@ -157,17 +160,18 @@ async def test_a_new_leader_continues_with_the_samples_of_the_last(engine: Stepp
     assert stopped_at <= instance.ready_at + AFTER + GRACE + expected_distance(IdleRule(after=AFTER)) + 2 * STEP
 
 
-async def test_a_short_idle_time_works_although_the_provider_measures_late(engine: SteppedEngine) -> None:
-    """The window ends with the newest measurement: the end comes so much later as measurements do."""
-    late = 60.0
+@pytest.mark.parametrize("late", [60, 80])
+async def test_a_short_idle_time_works_although_the_provider_measures_late(engine: SteppedEngine, late: int) -> None:
+    """The window ends with the newest measurement, and the end waits for one that was made after it."""
     engine.sim.set(metrics_late_seconds=late)
     rule = IdleRule(after=2 * MINUTE)
     instance = await ready(engine, Lease(idle=rule, grace=MINUTE))
     assert instance.ready_at is not None
     stopped_at = await live_until(engine, instance.id, Phase.EXITED, most=15 * MINUTE, step=timedelta(seconds=5))
 
-    earliest = instance.ready_at + 3 * MINUTE
-    assert earliest <= stopped_at <= earliest + timedelta(seconds=late) + 2 * expected_distance(rule) + STEP
+    earliest = instance.ready_at + 3 * MINUTE + timedelta(seconds=late)
+    assert earliest <= stopped_at <= earliest + timedelta(seconds=late) + 3 * expected_distance(rule) + STEP
+    assert [name for name, _ in await lease_events(engine)] == ["ending_soon", "changed"]
 
 
 async def test_samples_outside_the_window_and_of_instances_without_a_rule_are_deleted(engine: SteppedEngine) -> None:

@@ -14,6 +14,7 @@ from math import floor
 from typing import Final
 
 from corral.domain.instance import Instance
+from corral.domain.leases.due import is_given_up, is_proven, look_again_at, most_late
 from corral.domain.leases.ends import fixed_ends, fixed_reason, grace_of, not_before, precedence, runs_since
 from corral.domain.leases.idle import Activity, IdleJudgement, IdleSample, judge_idle
 from corral.domain.leases.lease import EndAction, EndCause, IdleRule, IdleSummary, LeaseState, Notice, Signal
@@ -23,9 +24,9 @@ from corral.domain.operation import OperationKind
 from corral.domain.records import replace
 
 LATE: Final = timedelta(minutes=2)
-"""How long after its time a notice still ends an instance. Later, Corral was down or its database was restored, and no
-user could extend the lease: the notice is given again. Shorter, and a busy moment delays ends by a grace period;
-longer, and an outage of a few minutes ends an instance at once."""
+"""How long after its time a notice still ends an instance, if the end does not wait for a measurement. Later, Corral was
+down or its database was restored, and no user could extend the lease: the notice is given again. Shorter, and a busy
+moment delays ends by a grace period; longer, and an outage of a few minutes ends an instance at once."""
 QUIET_SHOWN: Final = 0.25
 """The part of the window that must be quiet before the views show an expected end. Less, and an instance that is busy
 from time to time is recorded with each pause; more, and the countdown begins later."""
@@ -93,14 +94,20 @@ def _pending(
     """Cancel a notice whose cause does not hold any more; end the instance if it is due, unless that is long ago."""
     why_not = _why_not(instance, state, notice, judgement, now)
     if why_not is not None:
-        cancelled = replace(state, notice=None)
-        return LeaseDecision(state=cancelled, cause=notice.cause, because=why_not, wake_at=now)
+        return _cancelled(state, notice, why_not, now)
     if now < notice.ends_at:
         return LeaseDecision(state=state, wake_at=notice.ends_at)
-    if now - notice.ends_at > LATE:
+    if now - notice.ends_at > LATE and notice.awaited_since is None:
         again = replace(notice, given_at=now, ends_at=now + grace_of(state.lease, notice.cause))
         state = replace(state, notice=again)
         return LeaseDecision(state=state, cause=again.cause, because=_because(again), wake_at=again.ends_at)
+    rule = state.lease.idle if notice.cause is EndCause.IDLE else None
+    if rule is not None and judgement is not None and not is_proven(rule, notice, judgement, now):
+        if is_given_up(notice, now):
+            return _cancelled(state, notice, judgement.reason, now)
+        awaited = replace(notice, awaited_since=notice.awaited_since or now)
+        state = state if awaited == notice else replace(state, notice=awaited)
+        return LeaseDecision(state=state, wake_at=look_again_at(rule, awaited, now))
     action = EndAction.STOP if notice.cause is EndCause.SCHEDULE else state.lease.on_end
     because = _because(notice)
     return LeaseDecision(state=state, command=_ENDS[action], cause=notice.cause, because=because, wake_at=now)
@@ -118,9 +125,11 @@ def _why_not(
         return None if end is not None and end <= notice.ends_at else "it is not to end then any more"
     if judgement is None:
         return f"it is {instance.phase}"
-    if judgement.activity is Activity.ACTIVE or (now >= notice.ends_at and judgement.activity is Activity.UNKNOWN):
-        return judgement.reason
-    return None
+    return judgement.reason if judgement.activity is Activity.ACTIVE else None
+
+
+def _cancelled(state: LeaseState, notice: Notice, because: str, now: datetime) -> LeaseDecision:
+    return LeaseDecision(state=replace(state, notice=None), cause=notice.cause, because=because, wake_at=now)
 
 
 def _down(instance: Instance, state: LeaseState, now: datetime) -> LeaseDecision:
@@ -144,7 +153,8 @@ def _judgement(
     rule, since = _idle_rule(instance), runs_since(instance)
     if rule is None or since is None:
         return None
-    return judge_idle(rule, samples, now=now, ready_at=since, last_used_at=state.last_used_at)
+    late = most_late(state.notice)
+    return judge_idle(rule, samples, now=now, ready_at=since, last_used_at=state.last_used_at, most_late=late)
 
 
 def _unused_at(instance: Instance, state: LeaseState, now: datetime) -> list[datetime]:

@@ -26,10 +26,9 @@ MOST_DISTANCE: Final = timedelta(seconds=60)
 """The longest time that one measurement speaks for. Longer, and a gap counts as measured; shorter than the interval of
 the measurements, and no instance ever counts as idle."""
 MOST_LATE: Final = timedelta(seconds=60)
-"""How late the provider publishes. The window ends with the newest measurement if that is not older than this and two
+"""How late the provider publishes. The window ends with the newest measurement, and that is not older than this and two
 distances, one of which may be missed. Shorter, and rules of a few minutes never find four fifths measured; longer, and
 old measurements speak for the present."""
-
 
 LEAST_PLAUSIBLE: Final = 1.0
 """Percent that at least one measure of a machine that runs exceeds: its image alone fills more of its disk. Lower, and
@@ -65,6 +64,8 @@ class IdleJudgement:
     gpu: float | None = None
     cpu: float | None = None
     """The highest values since then; None: not requested."""
+    measured_at: datetime | None = None
+    """The time of the newest measurement; None: it is old, or none is needed."""
 
 
 def expected_distance(rule: IdleRule) -> timedelta:
@@ -119,15 +120,16 @@ def judge_idle(
     now: datetime,
     ready_at: datetime,
     last_used_at: datetime | None,
+    most_late: timedelta = MOST_LATE,
 ) -> IdleJudgement:
     """
-    Judge the window of `rule.after` that ends with the newest sample, or at *now* if that is old.
+    Judge the window of `rule.after` that ends with the newest sample, which is not idle if that is old.
 
     A use, if that signal is requested, and the start of the instance must be before the window as well.
     """
     signals = [signal for signal in (Signal.GPU, Signal.CPU) if signal in rule.signals]
     known = sorted((sample for sample in samples if signals), key=lambda sample: sample.at)
-    is_fresh = bool(known) and now - known[-1].at <= MOST_LATE + 2 * expected_distance(rule)
+    is_fresh = bool(known) and now - known[-1].at <= most_late + 2 * expected_distance(rule)
     end = min(known[-1].at, now) if is_fresh else now
     window = [sample for sample in known if sample.at > end - rule.after]
     used_at = last_used_at if Signal.LAST_USED in rule.signals else None
@@ -137,10 +139,15 @@ def judge_idle(
     seems_quiet = not signals or (is_fresh and bool(quiet))
     gpu, cpu = (_peak(quiet, signal) if signal in signals else None for signal in (Signal.GPU, Signal.CPU))
     activity, reason = _judged(rule, window, signals, end=end, now=now, ready_at=ready_at, used_at=used_at)
+    if signals and not is_fresh and activity is Activity.IDLE:
+        activity, reason = Activity.UNKNOWN, "not measured lately"
     if activity is Activity.IDLE:
         reason = f"{measures(gpu, cpu)} for {spoken(rule.after)}"
     quiet_since = max(begin, ready_at, used_at or ready_at) if seems_quiet else None
-    return IdleJudgement(activity=activity, reason=reason, quiet_since=quiet_since, gpu=gpu, cpu=cpu)
+    measured_at = end if is_fresh else None
+    return IdleJudgement(
+        activity=activity, reason=reason, quiet_since=quiet_since, gpu=gpu, cpu=cpu, measured_at=measured_at
+    )
 
 
 def measures(gpu: float | None, cpu: float | None) -> str:

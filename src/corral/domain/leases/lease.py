@@ -83,6 +83,8 @@ class Notice:
     reason: str
     given_at: datetime
     ends_at: datetime
+    awaited_since: datetime | None = None
+    """Since when the end of an idle instance, which is due, waits for a measurement or for sessions to report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from support.histories.leased import MINUTE, SECOND, T0, leased
 from corral.domain.leases.changes import Extension, after_command, extended, lease_replaced, used
 from corral.domain.leases.decide import judge
 from corral.domain.leases.idle import IdleSample
-from corral.domain.leases.lease import EndAction, EndCause, IdleRule, Lease, LeaseState, Schedule
+from corral.domain.leases.lease import EndAction, EndCause, IdleRule, Lease, LeaseState, Notice, Schedule
 from corral.domain.leases.outlook import expected_end
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import OperationKind
@@ -59,7 +59,7 @@ class _Book:
 class Leases(RuleBasedStateMachine):
     """One instance; the clock moves by ticks, and Corral judges at each sample and when it said to wake up."""
 
-    @initialize(lease=_LEASES, lag=st.sampled_from([0, 2]))
+    @initialize(lease=_LEASES, lag=st.sampled_from([0, 2, 3]))
     def create(self, lease: Lease, lag: int) -> None:
         self.now = T0
         self.instance = leased(lease)
@@ -96,7 +96,7 @@ class Leases(RuleBasedStateMachine):
             self.wake_at = decision.wake_at
             assert decision.state is not None
             self.instance = replace(self.instance, lease=decision.state)
-            if decision.state.notice is not before.notice:
+            if _announced(decision.state.notice) != _announced(before.notice):
                 self._noticed(before.notice, decision.state.notice, decision.because)
             elif decision.command is not None:
                 self._commanded(decision.command, decision.cause, decision.because)
@@ -119,6 +119,7 @@ class Leases(RuleBasedStateMachine):
 
     def _commanded(self, kind: OperationKind, cause: EndCause | None, because: str) -> None:
         assert because
+        notice = self.state.notice
         self.instance = replace(self.instance, lease=after_command(self.state, kind, self.now, cause))
         if kind is OperationKind.START:
             assert self.book.stopped_by in {"schedule", "idle"}
@@ -137,12 +138,19 @@ class Leases(RuleBasedStateMachine):
             case EndCause.SCHEDULE:
                 assert self._scheduled(self.book.since) == "stop"
             case _:
-                assert self._may_be_idle()
+                self._check_idle_end(notice)
         self._stopped(str(cause))
         if kind is OperationKind.DELETE:
             gone = replace(self.instance, phase=Phase.TERMINATED, goal=Goal.GONE)
             assert judge(gone, [], self.now + 99 * MINUTE).command is None
             self.start()  # a new one
+
+    def _check_idle_end(self, notice: Notice | None) -> None:
+        """It is idle, and that is known of a time after the notice; after an outage, after the announced end."""
+        assert notice is not None
+        assert self._may_be_idle()
+        late = self.now - notice.ends_at
+        assert max(self._known()) > (notice.given_at if late <= 15 * SECOND else notice.ends_at)
 
     def _scheduled(self, since: datetime | None = None, until: datetime | None = None) -> str:
         """What the schedule last said from *since* to *until*, by the minutes of the hour: "stop", "start" or ""."""
@@ -163,6 +171,10 @@ class Leases(RuleBasedStateMachine):
         begin, end = self.now - self.lease.idle.after, self.now - self.lag
         return {at: kind for at, kind in self.book.measured.items() if begin < at <= end}
 
+    def _known(self) -> list[datetime]:
+        """The times of everything that is published."""
+        return [at for at in self.book.measured if at <= self.now - self.lag]
+
     def _is_active(self) -> bool:
         """Whether the window shows activity, so that a notice of the idle rule is to be cancelled."""
         assert self.lease.idle is not None
@@ -173,10 +185,10 @@ class Leases(RuleBasedStateMachine):
         """Whether nothing in the window is active or unknown, and enough of it is known."""
         assert self.lease.idle is not None
         window, after = self._window(), self.lease.idle.after
-        reach = after / 10
-        known = [at for at in self.book.measured if at <= self.now - self.lag]
+        reach, known = after / 10, self._known()
         end = max(known, default=T0)
-        end = end if self.now - end <= MINUTE + 2 * reach else self.now
+        if self.now - end > 2 * MINUTE + 2 * reach:
+            return False
         slots = [end - number * TICK for number in range(int(after / TICK))]
         covered = [slot for slot in slots if any(slot <= at < slot + reach for at in known)]
         quiet_for = self.now - max(self.book.ready_at, self.book.used_at)
@@ -259,6 +271,8 @@ class Leases(RuleBasedStateMachine):
         if lease.schedule != self.lease.schedule:
             self.book.since = self.now
             self.book.stopped_at = self.now
+        if lease.is_empty:  # with the last part of a lease its extension goes too
+            self.book.safe_until = T0
         self._change(lease_replaced(self.instance, lease, self.now), is_notice_kept=True)
         self._judge()
 
@@ -289,7 +303,7 @@ class Leases(RuleBasedStateMachine):
         notice = self.state.notice
         if notice is not None:
             assert self.book.noticed_at == notice.given_at
-            assert self.now < notice.ends_at
+            assert self.now < notice.ends_at or self._waits(notice)
             assert notice.cause is not EndCause.IDLE or not self._is_active()
             return
         grace = self.lease.grace
@@ -300,6 +314,14 @@ class Leases(RuleBasedStateMachine):
             assert soon < self.book.safe_until
         if self.lease.idle is not None and self._is_quiet_throughout():
             assert soon < self.book.safe_until
+
+    def _waits(self, notice: Notice) -> bool:
+        """Whether a due end may wait: what happened since is not known, or a session may still report its use."""
+        assert notice.cause is EndCause.IDLE
+        assert notice.awaited_since is not None
+        waited = self.now - notice.awaited_since
+        is_known = self._is_quiet_throughout() and max(self._known()) > notice.ends_at
+        return waited < 90 * SECOND or (waited < 10 * MINUTE and not is_known)
 
     @invariant()
     def nothing_follows_before_it_wakes(self) -> None:
@@ -312,6 +334,10 @@ class Leases(RuleBasedStateMachine):
             notice = later.state.notice
             # Idle needs a sample, which comes by itself.
             assert notice is None or notice == self.state.notice or notice.cause is EndCause.IDLE
+
+
+def _announced(notice: Notice | None) -> Notice | None:
+    return None if notice is None else replace(notice, awaited_since=None)
 
 
 def _ticks(begin: datetime, end: datetime) -> list[datetime]:

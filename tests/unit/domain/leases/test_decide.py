@@ -145,7 +145,7 @@ def test_idle_and_schedule_apply_to_ready_instances_only() -> None:
     assert not needs_samples(leased(Lease(idle=IdleRule(after=MINUTE, signals=frozenset({Signal.LAST_USED})))))
 
 
-def test_activity_cancels_an_idle_notice_at_once_and_a_missing_measurement_when_it_is_due() -> None:
+def test_activity_cancels_an_idle_notice_at_once_and_without_a_measurement_its_end_waits() -> None:
     now = T0 + 5 * MINUTE
     samples = measured(every(15 * SECOND, T0, now))
     instance = leased(Lease(idle=IdleRule(after=5 * MINUTE), on_end=EndAction.DELETE))
@@ -162,7 +162,8 @@ def test_activity_cancels_an_idle_notice_at_once_and_a_missing_measurement_when_
     assert notice(instance, now + 15 * SECOND, [*samples, unknown]) == given
     silent = judge(instance, samples, given.ends_at)
     assert silent.state is not None
-    assert (silent.state.notice, silent.command) == (None, None)
+    assert silent.state.notice == replace(given, awaited_since=given.ends_at)
+    assert silent.command is None
 
     due = judge(instance, measured(every(15 * SECOND, T0, given.ends_at)), given.ends_at)
     assert (due.command, due.because) == (OperationKind.DELETE, "idle: GPU 0 %, CPU 2 % for 5 min")
