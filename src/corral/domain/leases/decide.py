@@ -24,9 +24,9 @@ from corral.domain.operation import OperationKind
 from corral.domain.records import replace
 
 LATE: Final = timedelta(minutes=2)
-"""How long after its time a notice still ends an instance, if the end does not wait for a measurement. Later, Corral was
-down or its database was restored, and no user could extend the lease: the notice is given again. Shorter, and a busy
-moment delays ends by a grace period; longer, and an outage of a few minutes ends an instance at once."""
+"""How long after its time a notice still ends an instance, if the end does not wait for a measurement. Later, Corral
+was down or its database was restored, and no user could extend the lease: the notice is given again. Shorter, and a
+busy moment delays ends by a grace period; longer, and an outage of a few minutes ends an instance at once."""
 QUIET_SHOWN: Final = 0.25
 """The part of the window that must be quiet before the views show an expected end. Less, and an instance that is busy
 from time to time is recorded with each pause; more, and the countdown begins later."""
@@ -122,7 +122,8 @@ def _why_not(
         end = ends.get(notice.cause)
         if runs_since(instance) is None:
             return f"it is {instance.phase}"
-        return None if end is not None and end <= notice.ends_at else "it is not to end then any more"
+        is_due = end is not None and end <= max(notice.ends_at, now)
+        return None if is_due else "it is not to end then any more"
     if judgement is None:
         return f"it is {instance.phase}"
     return judgement.reason if judgement.activity is Activity.ACTIVE else None

@@ -217,6 +217,17 @@ def test_a_missed_stop_is_applied_unless_a_start_undoes_it() -> None:
     assert morning.wake_at == EIGHT_PM + 24 * HOUR - 10 * MINUTE
 
 
+def test_a_notice_of_a_missed_stop_is_given_again_although_the_next_stop_came_since() -> None:
+    """It is not cancelled for a moment, which would be a false event."""
+    instance = leased(Lease(schedule=Schedule(stop="0 20 * * *")))
+    instance = recorded(instance, judge(instance, [], EIGHT_PM - 10 * MINUTE))
+
+    again = notice(instance, EIGHT_PM + 25 * HOUR)
+
+    assert again is not None
+    assert again.ends_at == EIGHT_PM + 25 * HOUR + 10 * MINUTE
+
+
 def test_a_start_in_the_grace_period_of_a_late_stop_cancels_it() -> None:
     start = EIGHT_PM + 12 * HOUR
     instance = leased(NIGHTLY)
