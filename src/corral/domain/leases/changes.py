@@ -52,8 +52,9 @@ def extended(instance: Instance, extension: Extension, now: datetime, max_ttl: t
     """
     The state after an extension: a notice is cancelled, and nothing ends the instance before the extension is over.
 
-    Raises GoalRefusedError if nothing would end it or it does not run, SpecInvalidError if the time is past, and
-    CallerError LEASE_TOO_LONG if the extension reaches further than *max_ttl* after it was ready.
+    Raises GoalRefusedError if nothing would end it or it does not run, SpecInvalidError if the time is past or before
+    the end of the present extension, and CallerError LEASE_TOO_LONG if it reaches further than *max_ttl* after it was
+    ready.
     """
     state, since = instance.lease, runs_since(instance)
     name = instance.request.name
@@ -67,6 +68,10 @@ def extended(instance: Instance, extension: Extension, now: datetime, max_ttl: t
         )
     if extension.until is not None and extension.until <= now:
         raise SpecInvalidError([problem("until", "INVALID_LEASE", "must be later than now")])
+    present = state.extended_until
+    if extension.until is not None and present is not None and extension.until < present:
+        wrong = f"must not be before {iso(present)}, until which it is extended already"
+        raise SpecInvalidError([problem("until", "INVALID_LEASE", wrong)])
     latest = now + FURTHEST if max_ttl is None else min(since + max_ttl, now + FURTHEST)
     until = extension.until or _sum(instance, state, extension.by or timedelta(0), now)
     if until > latest:

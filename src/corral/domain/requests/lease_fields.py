@@ -155,7 +155,11 @@ EXTEND_FIELDS: Fields = {
         "by", INVALID_LEASE, _duration(_MINUTE, 365 * _DAY), "Longer than its present end by this: 1m to 365d.", "2h"
     ),
     "until": Field(
-        "until", INVALID_LEASE, _INSTANT, "Until this time, whatever its present end is.", "2026-11-17T18:00:00Z"
+        "until",
+        INVALID_LEASE,
+        _INSTANT,
+        "Until this time, whatever its present end is; not before the end of a present extension.",
+        "2026-11-17T18:00:00Z",
     ),
 }
 LAST_USED_FIELDS: Fields = {

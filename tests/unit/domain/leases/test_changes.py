@@ -70,11 +70,22 @@ def test_an_extension_counts_from_the_latest_of_now_the_end_and_the_last_extensi
 
 
 def test_an_extension_until_a_time_is_exactly_that_and_cancels_a_notice() -> None:
-    instance = with_state(state(LEASE, notice=idle_notice(T0), extended_until=T0 + 99 * HOUR))
+    instance = with_state(state(LEASE, notice=idle_notice(T0), extended_until=T0 + HOUR))
 
-    after = extended(instance, Extension(until=T0 + HOUR), T0, None)
+    for until in (T0 + HOUR, T0 + 99 * HOUR):
+        after = extended(instance, Extension(until=until), T0, None)
+        assert after == replace(instance.lease or after, extended_until=until, notice=None)
 
-    assert after == replace(instance.lease or after, extended_until=T0 + HOUR, notice=None)
+
+def test_an_extension_never_shortens_the_one_before() -> None:
+    instance = with_state(state(LEASE, notice=idle_notice(T0), extended_until=T0 + 2 * HOUR))
+
+    with pytest.raises(SpecInvalidError) as caught:
+        extended(instance, Extension(until=T0 + 2 * HOUR - MINUTE), T0, None)
+
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.code) == ("until", "INVALID_LEASE")
+    assert problem.message == f"must not be before {iso(T0 + 2 * HOUR)}, until which it is extended already"
 
 
 def test_an_extension_stays_below_the_ceiling() -> None:

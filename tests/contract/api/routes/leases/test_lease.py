@@ -283,7 +283,7 @@ async def test_a_patch_withdraws_a_notice(api: ServedApi) -> None:
 
 
 async def test_an_extension_counts_from_the_present_end(api: ServedApi) -> None:
-    """Each adds to the one before; `until` is the time itself, also an earlier one."""
+    """Each adds to the one before; `until` is the time itself, and never shortens."""
     made = await ready(api, lease={"maxDuration": "8h"})
     await give_notice(api, made, EndCause.MAX_DURATION)
     first = await extend(api, made, by="2h")
@@ -293,12 +293,15 @@ async def test_an_extension_counts_from_the_present_end(api: ServedApi) -> None:
     assert first.json["lease"]["endsAt"] == iso(NOW + 8 * HOUR)
     second = await extend(api, made, by="2h")
     assert second.json["lease"]["endsAt"] == second.json["lease"]["extendedUntil"] == iso(NOW + 10 * HOUR)
-    fixed = await extend(api, made, until=iso(NOW + 9 * HOUR))
+    shorter = await extend(api, made, until=iso(NOW + 9 * HOUR))
+    (problem,) = error_of(shorter, 400, "VALIDATION_ERROR")["validationErrors"]
+    assert problem["field"] == "until"
+    fixed = await extend(api, made, until=iso(NOW + 11 * HOUR))
 
-    assert fixed.json["lease"]["endsAt"] == iso(NOW + 9 * HOUR)
+    assert fixed.json["lease"]["endsAt"] == iso(NOW + 11 * HOUR)
     assert fixed.json == (await api.get(f"/api/instances/{made}")).json
     assert (await events_of(api, made))[1:] == ["lease_changed", "ending_cancelled", "lease_changed", "lease_changed"]
-    assert await lines_of(api, "/extend") == [(made, 200)] * 3
+    assert await lines_of(api, "/extend") == [(made, 200), (made, 200), (made, 400), (made, 200)]
 
 
 async def test_an_extension_with_a_key_is_made_once(api: ServedApi) -> None:
