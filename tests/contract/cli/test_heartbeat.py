@@ -69,10 +69,12 @@ async def test_nothing_is_reported_before_the_session_is_open() -> None:
     assert answers.heads == []
 
 
-async def test_a_failed_report_is_followed_by_the_next() -> None:
-    """Whether the service fails, refuses for a while or is no longer there."""
-    answers = HttpAnswers(ACCEPTED, http_answer(500), ACCEPTED, http_answer(429), b"no http", ACCEPTED)
-    pauses = [True, True, True, False]
+@pytest.mark.parametrize("failure", [500, 429, 404, 400, 405, 0])
+async def test_a_failed_report_is_followed_by_the_next(failure: int) -> None:
+    """Whether the service fails, is no longer there, or does not find the instance, as after a restored backup."""
+    failed = http_answer(failure) if failure else b"no http"
+    answers = HttpAnswers(ACCEPTED, failed, ACCEPTED, failed, ACCEPTED)
+    pauses = [True, True, False]
 
     async with serving(answers) as port, AsyncClient(f"http://127.0.0.1:{port}", max_retries=0) as client:
         await report_use(client, "inst_1", partial(_next, pauses))
@@ -81,15 +83,26 @@ async def test_a_failed_report_is_followed_by_the_next() -> None:
     assert reports(answers) == 3
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405])
-async def test_a_refused_report_is_the_last(status: int) -> None:
-    """A key that may only read, an instance that is gone, a service of an earlier release."""
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_report_with_a_refused_key_is_the_last(status: int) -> None:
+    """Such as of a key that may only read."""
     answers = HttpAnswers(ACCEPTED, http_answer(status))
 
     async with serving(answers) as port, AsyncClient(f"http://127.0.0.1:{port}", max_retries=0) as client:
         await report_use(client, "inst_1", partial(_next, []))
 
     assert reports(answers) == 1
+
+
+async def test_a_session_that_is_open_but_not_used_is_not_reported() -> None:
+    """It is asked again each time: it may be used later."""
+    answers = HttpAnswers(ACCEPTED)
+    uses, pauses = [True, False, False, True], [True, True, True, False]
+
+    async with serving(answers) as port, AsyncClient(f"http://127.0.0.1:{port}", max_retries=0) as client:
+        await report_use(client, "inst_1", partial(_next, pauses), partial(uses.pop, 0))
+
+    assert reports(answers) == 2
 
 
 async def _next(pauses: list[bool]) -> bool:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from corral.base.clock import SystemClock
-from corral_client import AsyncClient, CorralError, Invalid, NotFound, Unauthorised
+from corral_client import AsyncClient, CorralError, Unauthorised
 from corral_client.sync.looping import LoopThread
 
 EVERY_SECONDS: Final = 50.0
@@ -27,17 +27,23 @@ PARENT_CHECK_SECONDS: Final = 1.0
 """How long a forked process outlives its session."""
 TIMEOUT_SECONDS: Final = 10.0
 _LONGEST_ID: Final = 200
-_REFUSALS: Final = (Unauthorised, NotFound, Invalid)
-"""Errors that every further report would get: a key that may only read, a deleted instance, an earlier release."""
 
 
 class Heartbeat:
-    """Reports, from `start` until the context is left, that an instance is used."""
+    """Reports, from `start` until the context is left, that an instance is used; not while *is_used* returns False."""
 
-    def __init__(self, url: str | None, instance_id: str, *, every: float = EVERY_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str | None,
+        instance_id: str,
+        *,
+        every: float = EVERY_SECONDS,
+        is_used: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._url = url
         self._instance_id = instance_id
         self._every = every
+        self._is_used = is_used
         self._running: tuple[LoopThread, AsyncClient] | None = None
 
     def start(self) -> None:
@@ -46,7 +52,7 @@ class Heartbeat:
             return
         loop, client = LoopThread(), _client(self._url)
         self._running = loop, client
-        loop.start(report_use(client, self._instance_id, self._pause))
+        loop.start(report_use(client, self._instance_id, self._pause, self._is_used))
 
     def __enter__(self) -> Self:
         return self
@@ -64,12 +70,23 @@ class Heartbeat:
         return True
 
 
-async def report_use(client: AsyncClient, instance_id: str, pause: Callable[[], Awaitable[bool]]) -> None:
-    """Report use at once and after each *pause* that returns True; returns early when the service refuses it."""
+async def report_use(
+    client: AsyncClient,
+    instance_id: str,
+    pause: Callable[[], Awaitable[bool]],
+    is_used: Callable[[], bool] = lambda: True,
+) -> None:
+    """
+    Report use at once and after each *pause* that returns True, unless *is_used* returns False.
+
+    Returns early only when the service refuses the key. Any other refusal may pass, such as that of an instance which
+    is not found after a backup was restored, and the session is still open.
+    """
     while True:
         try:
-            await client.instances.used(instance_id)
-        except _REFUSALS:
+            if is_used():
+                await client.instances.used(instance_id)
+        except Unauthorised:
             return
         except CorralError:
             pass  # the next one may succeed

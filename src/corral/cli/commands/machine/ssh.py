@@ -13,7 +13,7 @@ from corral.cli.output import print_json, print_line, print_note
 from corral.cli.remote.authorize import authorize
 from corral.cli.remote.config import PREFIX, config_text, install, is_installed, remove
 from corral.cli.remote.errors import RemoteError
-from corral.cli.remote.heartbeat import Heartbeat, begin, fork_heartbeat
+from corral.cli.remote.heartbeat import begin, fork_heartbeat
 from corral.cli.remote.login import executable, machine_login, ssh_environment, ssh_words
 from corral.cli.remote.places import places
 from corral.cli.remote.relay import relay
@@ -102,7 +102,7 @@ def ssh_proxy(named: Named, url: Url = None) -> None:
             if problem is not None:
                 print_note(f"corral: the key was not added to {instance.name}: {problem}")
                 print_note(f"corral: `corral ssh {instance.id} --password` prints the password that ssh asks for")
-    relay(login, Heartbeat(url, login.instance_id))
+    relay(login, url)
 
 
 def _of_host(client: Client, host: str) -> Instance:
