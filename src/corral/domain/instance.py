@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NewType
 
 from corral.domain.container import ContainerSpec
+from corral.domain.costs.meter import Meter
 from corral.domain.errors import Failure
 from corral.domain.health.checks import HealthCheckSpec, HealthReport
 from corral.domain.leases.lease import LeaseState
@@ -47,6 +48,11 @@ class CreateRequest:
     health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
     webhook_url: str | None = field(default=None, repr=False)
     """May carry a token in its path, so it is kept out of `repr`."""
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether it describes a machine that was found at the provider, and not one to be created."""
+        return not self.template_id and (self.container is None or self.container.image is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +149,8 @@ class Observation:
     """When a lookup by its id first found it although a complete listing lacked it; None once a listing shows it."""
     found_unlisted_at: datetime | None = None
     """When a lookup last did."""
+    meter: Meter | None = None
+    """Whether the machine is billed; None without a machine, or if an earlier release wrote the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from corral.base.metrics import Metrics
@@ -75,6 +76,7 @@ _TABLES = (
     "corral_instances",
     "corral_secrets",
     "corral_idle_samples",
+    "corral_usage",
     "corral_events",
     "corral_ready_times",
     "corral_audit",
@@ -88,7 +90,9 @@ _CUT_LOCKS = """
 SELECT pg_terminate_backend(pid) FROM pg_locks
 WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
-_CLEAN = ";".join(f"DELETE FROM {table}" for table in _TABLES)  # noqa: S608  # constants
+_CLEAN = ";".join(
+    [*(f"DELETE FROM {table}" for table in _TABLES), "UPDATE corral_last_look SET confirmed_at = NULL"]  # noqa: S608
+)
 
 
 @dataclass(kw_only=True)
@@ -103,6 +107,8 @@ class FaultEnvironment:
     metrics: Metrics = field(default_factory=Metrics)
     """Shared by all histories, because making the metrics takes a sixth of the time of a history."""
     make_cloud: Callable[[DirectExchange], NovitaCloud] = NovitaCloud
+    shares_clock: bool = False
+    """Whether the provider's clock shows the same time; else it is years behind, and its times mean nothing here."""
 
     @classmethod
     async def open(cls, target: DatabaseTarget, **choices: Any) -> FaultEnvironment:
@@ -141,9 +147,11 @@ class FaultEngine:
 
     def __init__(self, environment: FaultEnvironment, **quirks: object) -> None:
         self.environment = environment
-        self.clock = SteppedClock()
         self.script = Script(meanwhile=self._meanwhile)
         self.simulator = build(Options(clock="stepped", quirks=TIMES | quirks))
+        self.clock = SteppedClock()
+        if environment.shares_clock:
+            self.clock = SteppedClock(datetime.fromtimestamp(self.simulator.now(), UTC))
         self.exchange = DirectExchange(self.simulator, self.clock, self.script, self._meanwhile)
         self.database = FaultyDatabase(environment.database.pool, self.script)
         self.pending: list[Pending] = []

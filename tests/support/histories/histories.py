@@ -27,7 +27,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from corral.domain.instance import Instance, InstanceId
+from corral.domain.instance import CreateRequest, Instance, InstanceId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import OperationKind
 from novitasim.api.refusal import RefusalError
@@ -163,7 +163,7 @@ class Histories(RuleBasedStateMachine):
         order = "oldest" if oldest_first else "newest"
         quirks = {"list_lag_seconds": lag, "get_lag_seconds": lag if blind else 0, "list_order": order}
         self.engine = self.stage.run(self.stage.environment.engine(**quirks))
-        self._run(self.engine.request_create(WITH_SECRETS))
+        self._run(self.engine.request_create(self._order(WITH_SECRETS)))
         self.begun = True
         self.stage.begun += 1
 
@@ -172,7 +172,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: len(self.engine.requested) < MOST_CREATES)
     @rule(minutes=st.sampled_from([2, 600]))
     def request_create(self, minutes: int) -> None:
-        found = self._run(self.engine.request_create(minutes=minutes))
+        found = self._run(self.engine.request_create(self._order(REQUEST), minutes=minutes))
         self.stale = True
         if minutes < 600:  # too short for every delay to come
             self.unlucky.add(found)
@@ -351,12 +351,22 @@ class Histories(RuleBasedStateMachine):
         self.stale = True
         self.engine.script.write([])
 
+    def _order(self, request: CreateRequest) -> CreateRequest:
+        """The request of the next create."""
+        return request
+
     def _retry_after(self, which: int) -> InstanceId:
         return self.engine.requested[which % len(self.engine.requested)]
 
 
 def play(
-    stage: Stage, *, histories: int, steps: int = 20, shrinking: bool = True, beginning: int | None = None
+    stage: Stage,
+    *,
+    histories: int,
+    steps: int = 20,
+    shrinking: bool = True,
+    beginning: int | None = None,
+    kind: type[Histories] = Histories,
 ) -> None:
     """
     Play so many random histories; raises what the first bad one raised, made short if *shrinking*.
@@ -365,7 +375,7 @@ def play(
     """
 
     def machine() -> Histories:
-        return Histories(stage)
+        return kind(stage)
 
     phases = (Phases.explicit, Phases.reuse, Phases.generate, *((Phases.shrink,) if shrinking else ()))
     run_state_machine_as_test(

@@ -44,6 +44,16 @@ Every status with a known meaning, in lower case.
 still be billed, so it counts as stopping.
 """
 
+_BOOT_BILLED: Final[Mapping[str, bool]] = {
+    "pending": False,
+    "tocreate": False,
+    "creating": False,
+    "pulling": True,
+    "tostart": False,
+    "starting": True,
+}
+"""Whether the GPUs of a machine that boots are billed, by status; a failed one may stay `pulling` without being so."""
+
 _KINDS: Final[Mapping[str, PortKind]] = {kind.value: kind for kind in PortKind}
 """How a port is reached, by the provider's word; TCP for any other."""
 
@@ -84,7 +94,8 @@ def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
     found = values.identity(seen.id)
     if not found:
         return None
-    word = _label(seen.status)
+    word, failure = _label(seen.status), _failure(seen)
+    is_stuck = failure is not None and word.lower() == "pulling"
     return ProviderInstance(
         id=found,
         name=_label(seen.name),
@@ -102,7 +113,7 @@ def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
         billing_mode=_label(seen.billing_mode) or None,
         endpoints=_endpoints(seen),
         connection=_connection(seen) if detailed else None,
-        failure=_failure(seen),
+        failure=failure,
         spot_status=_label(seen.spot_status) or None,
         spot_reclaim_at=instant(seen.spot_reclaim_time),
         created_at=instant(seen.created_at),
@@ -117,6 +128,7 @@ def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
             if (path := _label(mount.mount_path))
         ),
         kind=_label(seen.kind) or None,
+        is_boot_billed=None if is_stuck else _BOOT_BILLED.get(word.lower()),
     )
 
 

@@ -3,5 +3,5 @@ Money: when a machine is billed, as far as observations show it, what that costs
 
 Called by the records of observations, the tables and jobs of costs, and the provider's client. Calls the other records.
 Rule: pure; an edge that no observation shows exactly is an interval, and money is a whole number or a fraction.
-Start with `bill.py`.
+Start with `meter.py`, then `usage.py`; `bill.py` has the provider's side.
 """

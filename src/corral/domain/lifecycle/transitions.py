@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from corral.domain.costs.meter import expected
 from corral.domain.errors import Failure, IllegalTransitionError
 from corral.domain.health.checks import HealthReport
 from corral.domain.instance import (
@@ -115,9 +116,11 @@ def with_provider_id(instance: Instance, provider_id: str, now: datetime) -> Ins
     deadline = instance.deadline_at
     if instance.waiting is not None and deadline is not None:
         deadline = max(deadline, now + CREATE_WITHIN)  # the wait is not taken from the time it needs to come up
+    sent_at = instance.create.sent_at or instance.created_at
     return replace(
         instance,
         provider_id=ProviderId(provider_id),
+        observation=replace(instance.observation, meter=expected(sent_at)),
         create=replace(instance.create, sent_at=None),
         started_at=now,
         deadline_at=deadline,

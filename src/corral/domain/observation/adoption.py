@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Final
 
+from corral.domain.costs.meter import read
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import (
     CreateRequest,
@@ -89,7 +90,11 @@ def adopted(
             micro_usd=(micro_usd_per_gpu or 0) * gpus,
         ),
         observation=Observation(
-            sighting=seen.sighting, provider_status=seen.provider_status, sighted_at=now, failure=seen.failure
+            sighting=seen.sighting,
+            provider_status=seen.provider_status,
+            sighted_at=now,
+            failure=seen.failure,
+            meter=read(None, seen, now),
         ),
         pending=PendingAction(sent_at=now),
         failure=provider_failure(seen.failure) if phase is Phase.FAILED else None,

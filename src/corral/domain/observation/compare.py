@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from corral.domain.costs.meter import agrees
+from corral.domain.costs.usage import follows_listings
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.matching import Match, Unmatched, matched
@@ -18,6 +20,7 @@ from corral.domain.observation.observations import (
     CLOCK_SKEW,
     ObservationTimes,
     is_expected,
+    is_more_recent,
     with_machine,
     with_sighting,
     without_sighting,
@@ -55,6 +58,8 @@ class Comparison:
     was looked up by its id and not found."""
     is_unsettled: bool
     """Whether the next listing should come soon although every phase is at rest."""
+    confirms_usage: bool
+    """Whether it shows every machine that should be listed, and each as its record says once *changed* is written."""
 
 
 def after_lookup(
@@ -131,6 +136,7 @@ def compare(
     suspects = _suspects([i for i in lacking if i.id not in matched_ids], times.now)
     after |= {i.id: without_sighting(i, times) for i in (*leaving, *suspects)}
     everything = {**records, **after}.values()
+    shown = {seen.id: seen for seen in listed}
     return Comparison(
         changed=tuple(new for new in after.values() if new is not records[new.id]),
         counted=tuple(counted),
@@ -140,7 +146,24 @@ def compare(
         trusted=trusted,
         is_unsettled=any(i.observation.found_unlisted_since is None for i in lacking)
         or any(i.observation.sighting is Sighting.MOVING and i.phase is not Phase.TERMINATED for i in everything),
+        confirms_usage=complete and all(_is_shown(i, after, shown, times) for i in records.values()),
     )
+
+
+def _is_shown(
+    instance: Instance,
+    after: Mapping[InstanceId, Instance],
+    shown: Mapping[str, ProviderInstance],
+    times: ObservationTimes,
+) -> bool:
+    """Whether the listing shows its machine as its record says, or changes the record; true without a machine."""
+    if not follows_listings(instance):
+        return True
+    known, seen = after.get(instance.id), shown.get(instance.provider_id or "")
+    if known is not None and known is not instance:
+        return True
+    is_ignored = instance.phase is Phase.RESTARTING or is_more_recent(instance, times)
+    return seen is not None and (not is_ignored or agrees(instance.observation.meter, seen))
 
 
 def _counted(instance: Instance) -> Instance:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from corral.domain.costs.meter import agrees, read
 from corral.domain.instance import Instance, Observation, ProviderId
 from corral.domain.lifecycle.pending_action import is_first_without_effect
 from corral.domain.lifecycle.phases import Goal, Phase
@@ -43,7 +44,7 @@ def with_sighting(instance: Instance, seen: ProviderInstance, times: Observation
     if is_more_recent(instance, times) or _shows_no_restart(instance, seen, times):
         return instance
     last = instance.observation
-    # Another status text for the same sighting ("creating", then "pulling") changes nothing that follows from it.
+    # Another status text for the same sighting ("toCreate", then "creating") changes nothing that follows from it.
     same = (
         last.sighting is seen.sighting
         and last.failure == seen.failure
@@ -51,6 +52,7 @@ def with_sighting(instance: Instance, seen: ProviderInstance, times: Observation
         and last.lookup_failed_since is None
         and last.spot == observed_spot(last.spot, seen, times.began)
         and last.data_kept_until == _data_kept_until(last, seen)
+        and agrees(last.meter, seen)
         and not is_first_without_effect(instance, seen.sighting, times.began)
     )
     if same:
@@ -74,6 +76,7 @@ def observed(last: Observation, seen: ProviderInstance, at: datetime) -> Observa
         data_kept_until=_data_kept_until(last, seen),
         found_unlisted_since=last.found_unlisted_since,
         found_unlisted_at=last.found_unlisted_at,
+        meter=read(last.meter, seen, at),
     )
 
 
@@ -128,6 +131,7 @@ def with_machine(match: Match, times: ObservationTimes) -> Instance:
         booted_at=record.observation.booted_at,
         failure=record.observation.failure,
         spot=record.observation.spot,
+        meter=read(None, seen, times.began),
     )
     return replace(adopted, observation=moved, endpoints=(), access=None)
 

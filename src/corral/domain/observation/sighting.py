@@ -96,6 +96,8 @@ class ProviderInstance:
     kind: str | None
     data_kept_until: datetime | None = None
     """When the data of a stopped machine is purged."""
+    is_boot_billed: bool | None = None
+    """Of a booting one: whether its GPUs are billed already; None: the status does not say."""
 
     @property
     def region(self) -> str | None:

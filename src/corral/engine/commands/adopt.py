@@ -28,6 +28,7 @@ from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations, orphans
 from corral.store.tables.callers import audit
+from corral.store.tables.costs import usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +112,8 @@ class AdoptInstance:
                 raise GoalRefusedError(f"{seen_id} is being deleted as an orphan")
             if not await instances.add_unless_known(instance, wake_at=now + REMIND_AFTER).run(connection):
                 return False
+            for each in usage.write(None, instance, now):
+                await each.run(connection)
             await operations.add([replace(operation, correlation_id=correlation_id())]).run(connection)
             await self.queue.add([NewJob(type="monitor_instance", payload=about(instance))]).run(connection)
             await self.event_publisher.publish(

@@ -33,6 +33,7 @@ from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
 from corral.store.tables import instances, leases, operations, sealed_secrets
 from corral.store.tables.callers import audit, idempotency
+from corral.store.tables.costs import usage
 from corral.views.commands import change_response
 from corral.views.instance import InstanceView
 
@@ -159,6 +160,7 @@ class ChangeInstance:
             operations.add([operation]),
             self.queue.add([job]),
             *sealed_secrets.forget_unneeded([(before, after)]),
+            *usage.write(before, after, now),
         ]
         if current is not None and current.status not in ENDED:
             writes.append(operations.update(replace(current, status=OperationStatus.CANCELLED)))

@@ -15,6 +15,7 @@ from corral.engine.ids import is_id, no_such_instance
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations
 from corral.store.tables.callers import audit
+from corral.store.tables.costs import usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,12 @@ class RelabelInstance:
                 raise no_such_instance(given_id)
             after, is_new, now = replace(before, labels=labels), labels != before.labels, self.clock.now()
             if is_new:
-                writes = [instances.relabel(after), audit.append([context.line(at=now, instance_id=after.id)])]
+                update = instances.relabel(after)
+                writes = [
+                    update,
+                    audit.append([context.line(at=now, instance_id=after.id)]),
+                    *usage.write(before, after, now, if_=update.name),
+                ]
                 change = Change(before=before, after=after, because="its labels were changed", at=now)
                 if not await self.event_publisher.write(connection, writes, [change]):
                     raise instances.stale(before)

@@ -20,6 +20,7 @@ from typing import Literal
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.cloud.port import Cloud
+from corral.domain.costs.usage import HOURS
 from corral.domain.errors import CloudError
 from corral.domain.observation.orphans import Orphan, may_delete, orphan_event
 from corral.engine.events.publisher import EventPublisher
@@ -27,6 +28,7 @@ from corral.engine.queries.catalog import Catalog
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import instances, orphans
+from corral.store.tables.costs import usage
 
 OrphanRule = Literal["report", "delete"]
 
@@ -69,8 +71,9 @@ class OrphanSweep:
             return
         price = await self.catalog.price(orphan.cluster_id, orphan.product_id, orphan.billing_mode)
         if price is not None:
-            async with self.database.connection() as connection:
+            async with self.database.transaction() as connection:
                 await orphans.remember_price(connection, orphan.provider_id, price * orphan.gpu_num)
+                await usage.price_known(connection, orphan.provider_id, price * HOURS)
 
     async def _delete(self, orphan: Orphan) -> None:
         seen = await self.cloud.instance(orphan.provider_id)

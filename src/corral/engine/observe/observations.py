@@ -14,6 +14,8 @@ from datetime import datetime
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.cloud.port import Listing
+from corral.domain.costs.changes import usage_changes
+from corral.domain.costs.loose import loose_usage
 from corral.domain.errors import IllegalTransitionError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.leases.decide import judge
@@ -41,6 +43,7 @@ from corral.store.installation import last_listing
 from corral.store.installation.last_listing import ListingStart
 from corral.store.session.database import Connection, Database
 from corral.store.tables import instances, orphans, sealed_secrets
+from corral.store.tables.costs import usage
 
 SettledCreates = Callable[[Iterable[Instance]], Container[InstanceId]]
 """Returns the creates in doubt that were known for the settle time, so that a listing without them counts."""
@@ -87,10 +90,13 @@ class Observations:
                 installation=self.installation,
                 settled=() if settled is None else settled(watched.values()),
             )
-            await self._write(connection, remembered, found)
-            await self._note_orphans(connection, found, remembered)
+            is_written = await self._write(connection, remembered, found)
+            await self._note_orphans(connection, found, remembered, began=began)
+            if found.trusted:
+                await usage.end_unlisted(connection, [seen.id for seen in listing.instances], self.clock.now())
             if complete:
-                await last_listing.remember(connection, self.clock.now())
+                confirmed_at = began if found.confirms_usage and is_written else None
+                await last_listing.remember(connection, self.clock.now(), confirmed_at=confirmed_at)
             if found.trusted and begun is not None:
                 await last_listing.compared(connection, begun)
         return found
@@ -153,25 +159,34 @@ class Observations:
         before: Mapping[InstanceId, Instance],
         changed: Sequence[Instance],
         counted: Sequence[Instance] = (),
-    ) -> None:
-        """Write both in one statement, which locks the rows in one order; enqueue jobs for *changed* that are due."""
-        changed = [i for i in changed if _is_legal(before[i.id], i)]
-        if not changed and not counted:
-            return
+    ) -> bool:
+        """
+        Write both in one statement, which locks the rows in one order; enqueue jobs for *changed* that are due.
+
+        Returns whether all were written: another process may have changed some, and a mistake in Corral is not written.
+        """
+        legal = [i for i in changed if _is_legal(before[i.id], i)]
+        if not legal and not counted:
+            return len(legal) == len(changed)
+        is_complete, changed = len(legal) == len(changed), legal
         now = self.clock.now()
         due = {i.id: next_wake_at(i, now, self.policy) for i in changed}
         wake_at = [*(due[i.id] for i in changed), *(now for _ in counted)]
         rows = await instances.update_many([*changed, *counted], wake_at).run(connection)
         written = {row["id"] for row in rows}
+        used = [each for i in changed if i.id in written for each in usage_changes(before[i.id], i, now)]
+        for each in usage.write_many(used):
+            await each.run(connection)
         for each in sealed_secrets.forget_unneeded([(before[i.id], i) for i in changed if i.id in written]):
             await each.run(connection)
         wanted = [i for i in changed if i.id in written and not due[i.id]]
         if wanted:
             await self.queue.add([_job_for(i) for i in wanted]).run(connection)
+        return is_complete and all(i.id in written for i in changed)
 
     async def _write(
         self, connection: Connection, remembered: Mapping[InstanceId, Instance], found: Comparison
-    ) -> None:
+    ) -> bool:
         given = {match.record.id: match for match in found.matches}
         # A machine that a delete was sent for is not adopted any more.
         refused = {key for key, match in given.items() if not await orphans.release(connection, match.seen.id)}
@@ -179,10 +194,10 @@ class Observations:
         for key, match in given.items():
             if key not in refused:
                 log.warning("instance.adopted_by_name", instance_id=key, provider_id=match.seen.id, moved=match.moved)
-        await self._write_changed(connection, remembered, changed, found.counted)
+        return await self._write_changed(connection, remembered, changed, found.counted) and not refused
 
     async def _note_orphans(
-        self, connection: Connection, found: Comparison, remembered: Mapping[InstanceId, Instance]
+        self, connection: Connection, found: Comparison, remembered: Mapping[InstanceId, Instance], *, began: datetime
     ) -> None:
         now = self.clock.now()
         seen = [orphan_of(each, now) for each in found.unmatched]
@@ -197,6 +212,13 @@ class Observations:
         )
         if found.trusted:
             await orphans.forget_others(connection, seen)
+        used = [
+            change
+            for each in found.unmatched
+            for change in loose_usage(each, remembered.get(each.origin.instance_id), began=began, now=now)
+        ]
+        for each in usage.write_many(used):
+            await each.run(connection)
 
 
 def _is_legal(before: Instance, after: Instance) -> bool:

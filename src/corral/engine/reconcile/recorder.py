@@ -18,6 +18,7 @@ from corral.engine.reconcile.grouped_writes import GroupedWrites
 from corral.jobs.registry import StepAside
 from corral.store.sql.combined_statement import Write
 from corral.store.tables import instances, operations, sealed_secrets
+from corral.store.tables.costs import usage
 from corral.store.tables.fleet import ready_times
 
 _IS_UPDATED: Final = "SELECT EXISTS (SELECT FROM updated_instance) AS is_updated"
@@ -81,10 +82,13 @@ class Recorder:
             check_transition(old, transition.after)
         moves = [(old, new) for old, new in zip(befores, transitions, strict=False) if _is_event(old, new.after)]
         update = instances.update(last, wake_at=wake_at)
-        forgotten = sealed_secrets.forget_unneeded([(before, last)], if_=update.name)
+        also = [
+            *sealed_secrets.forget_unneeded([(before, last)], if_=update.name),
+            *usage.write(before, last, now, if_=update.name),
+        ]
         if not moves:
             async with context.aside():
-                row = await self.grouped.run([update, *forgotten], _IS_UPDATED)
+                row = await self.grouped.run([update, *also], _IS_UPDATED)
             if not row["is_updated"]:
                 raise instances.stale(before)
             context.wake_at = wake_at
@@ -92,7 +96,7 @@ class Recorder:
         # A change of the operation also changes its instance: if this write finds the instance as it was read, its
         # operation is unchanged too.
         operation, following, changes = _following(moves, context.operation, now, if_=update.name)
-        writes = [update, *following, *forgotten]
+        writes = [update, *following, *also]
         async with context.aside():
             is_written = await self.event_publisher.write_grouped(self.grouped, writes, changes)
         if not is_written:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from corral.domain.audit import command_line_entry
+from corral.domain.costs.changes import usage_changes
+from corral.domain.costs.meter import expected
 from corral.domain.errors import CloudTransientError
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId, ProviderId
@@ -27,6 +29,7 @@ from corral.store.installation import installation_id
 from corral.store.session.database import Connection
 from corral.store.tables import instances, operations, orphans, sealed_secrets
 from corral.store.tables.callers import audit
+from corral.store.tables.costs import usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +115,14 @@ class Rebuilder:
             because = "rebuilt from the provider's list"
             changes = [Change(before=None, after=instance, because=because, at=now) for instance in new]
             await self.engine.event_publisher.publish(connection, changes)
+        used = [each for instance in new for each in usage_changes(None, instance, now)]
         if joined:
+            earlier = await instances.by_ids(connection, [instance.id for instance in joined], [])
             await instances.update_many(joined, [now] * len(joined)).run(connection)
+            used += [each for instance in joined for each in usage_changes(earlier[instance.id], instance, now)]
             await sealed_secrets.sweep(connection)
+        for each in usage.write_many(used):
+            await each.run(connection)
         recorded = f"{len(plan.to_record)} of {len(plan.found)} machines of installation {plan.installation}"
         await audit.append([command_line_entry("rebuild", recorded, now)]).run(connection)
 
@@ -141,6 +149,7 @@ class Rebuilder:
                     provider_id=ProviderId(seen.id),
                     provider_attempt=finding.origin.attempt,
                     started_at=now,
+                    observation=replace(record.observation, meter=expected(record.create.sent_at or record.created_at)),
                 )
             case _:
                 pass

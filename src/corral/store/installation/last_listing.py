@@ -66,9 +66,17 @@ async def begin(connection: Connection) -> ListingStart:
     return ListingStart(**await connection.fetchrow(counted))
 
 
-async def remember(connection: Connection, at: datetime) -> None:
-    """A complete listing was read at *at*."""
-    await connection.execute("UPDATE corral_last_look SET at = $1, noted_at = now()", at)
+async def remember(connection: Connection, at: datetime, *, confirmed_at: datetime | None = None) -> None:
+    """
+    A complete listing was read at *at*; if it began at *confirmed_at*, it showed every machine as recorded.
+
+    Write the usage that the listing changes before this: what it does not change is confirmed by it.
+    """
+    await connection.execute(
+        "UPDATE corral_last_look SET at = $1, noted_at = now(), confirmed_at = GREATEST(confirmed_at, $2)",
+        at,
+        confirmed_at,
+    )
 
 
 async def announce(connection: Connection, every: timedelta) -> None:

@@ -22,6 +22,7 @@ EXPORTED: Final[Mapping[str, str]] = {
     "instance": "corral_instances",
     "operation": "corral_operations",
     "secret": "corral_secrets",
+    "usage": "corral_usage",
     "event": "corral_events",
     "delivery": "corral_deliveries",
     "attempt": "corral_delivery_attempts",
@@ -56,7 +57,7 @@ _ORDER: Final = {
     "answer": "key",
     "secret": "instance_id",
 }
-_NUMBERED: Final = ("event", "delivery", "readyTime", "audit")
+_NUMBERED: Final = ("usage", "event", "delivery", "readyTime", "audit")
 """Kinds with serial ids; after an import the sequence continues after the largest id."""
 _FETCHED_AT_ONCE: Final = 500
 _REFUSALS: Final = (

@@ -42,6 +42,7 @@ _STORED: Final[dict[str, str]] = {
     "observation.lookup_failed_since": "unfound_since",
     "observation.found_unlisted_since": "unlisted_since",
     "observation.found_unlisted_at": "unlisted_found_at",
+    "observation.meter": "meter",
     "pending.action": "owed",
     "pending.attempts": "asks",
     "pending.sent_at": "acted_at",

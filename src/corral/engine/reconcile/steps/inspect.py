@@ -49,10 +49,12 @@ class InspectStep:
         """
         earlier = () if entered is None else (entered,)
         current = instance if entered is None else entered.after
+        began = self.clock.now()
+        seen = self.recent_lookups.take(instance, began)
+        if seen is not None:
+            began = instance.observation.sighted_at or began
         try:
-            seen = self.recent_lookups.take(instance, self.clock.now()) or await self.cloud.instance(
-                provider_id(instance), awaited=True
-            )
+            seen = seen or await self.cloud.instance(provider_id(instance), awaited=True)
         except CloudRefusedError as error:
             log.error("instance.lookup_refused", why=error.message)
             written = await self._write(context, instance, *earlier)
@@ -66,7 +68,7 @@ class InspectStep:
             absent = replace(current, observation=replace(current.observation, unlisted_since=unlisted_since))
             found = Transition(absent, "not found by its id")
             return Outcome(instance=await self._write(context, instance, *earlier, found))
-        known = replace(current, observation=observed(current.observation, seen, now))
+        known = replace(current, observation=observed(current.observation, seen, began))
         if seen.sighting is not Sighting.RUNNING:
             return Outcome(instance=await self._write(context, instance, *earlier, Transition(known, "seen")))
         if any(e.address is None for e in seen.endpoints if e.kind is not PortKind.UDP):

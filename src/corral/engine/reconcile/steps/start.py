@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from corral.base.log import log
+from corral.domain.costs.meter import starting
 from corral.domain.errors import (
     CloudError,
     CloudRefusedError,
@@ -59,7 +60,8 @@ class StartStep:
     async def _about_to_ask(self, context: ReconcileContext, instance: Instance) -> Instance:
         now = self.runtime.clock.now()
         pending = replace(instance.pending, sent_at=now, attempts=instance.pending.attempts + 1)
-        asking = Transition(replace(instance, pending=pending), "about to ask")
+        observation = replace(instance.observation, meter=starting(instance.observation.meter, now))
+        asking = Transition(replace(instance, pending=pending, observation=observation), "about to ask")
         return await self.recorder.write(context, instance, asking, now=now, wake_at=now + self.runtime.policy.settle)
 
     async def _answered(self, context: ReconcileContext, asked: Instance, action: Action | None) -> Outcome:

@@ -1,0 +1,121 @@
+"""
+What usage costs: sums of spans within a period, with their bounds, by groups.
+
+Every bound of a span is moved into the period first. So the sums of the parts of a period are exactly those of the
+whole, and so are those of the groups. Seconds are summed for each price, and money is computed once for each sum: that
+is exact, and quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from fractions import Fraction
+from typing import Any, Final
+
+from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, CostScope, GroupBy
+from corral.store.session.database import Connection
+
+_DAY_SECONDS: Final = 86_400
+
+# $1 and $2 are the period, $3 is now. A span that is not closed is as it is until now at the latest.
+_KNOWN: Final = "GREATEST(u.confirmed_at, CASE WHEN u.follows THEN look.confirmed_at END)"
+_CAP: Final = "COALESCE(u.ended_latest, GREATEST($3, u.started_latest))"
+_TERMS: Final = "u.unit_price, u.quantity, u.estimated"
+_SPANS: Final = f"""
+SELECT {{key}} AS key, {_TERMS}, u.started_earliest AS s1, u.started_latest AS s2, u.ended_earliest AS e1,
+       u.ended_latest AS e2
+FROM corral_usage AS u
+WHERE u.ended_earliest IS NOT NULL AND u.ended_latest > $1::timestamptz
+  AND u.started_earliest < $2::timestamptz{{scope}}
+UNION ALL
+SELECT {{key}}, {_TERMS},
+       CASE WHEN u.started_latest IS NULL THEN LEAST(GREATEST(u.started_earliest, {_KNOWN}), {_CAP})
+            ELSE u.started_earliest END,
+       COALESCE(u.started_latest, {_CAP}), LEAST(GREATEST(u.started_earliest, {_KNOWN}), {_CAP}), {_CAP}
+FROM corral_usage AS u, corral_last_look AS look
+WHERE u.ended_earliest IS NULL AND COALESCE(u.ended_latest, $3::timestamptz) > $1 AND u.started_earliest < $2{{scope}}
+"""  # noqa: S608  # constants
+# `inside` is from the latest start to the earliest end; it is negative if the span may not have been at all.
+_SUMS: Final = """
+SELECT key, bool_or(estimated AND high > interval '0') AS estimated, sum(price * extract(epoch FROM high)) AS high,
+       sum(price * extract(epoch FROM inside)) AS inside, sum(price * extract(epoch FROM low)) AS low
+FROM (
+    SELECT key, unit_price::numeric * quantity AS price, estimated,
+           sum(high) AS high, sum(inside) AS inside, sum(GREATEST(inside, interval '0')) AS low
+    FROM (
+        SELECT {key} AS key, unit_price, quantity, estimated,
+               LEAST(GREATEST(e2, {since}), {until}) - LEAST(GREATEST(s1, {since}), {until}) AS high,
+               LEAST(GREATEST(e1, {since}), {until}) - LEAST(GREATEST(s2, {since}), {until}) AS inside
+        FROM ({spans}) AS span{days}
+    ) AS part GROUP BY key, unit_price, quantity, estimated
+) AS priced GROUP BY key
+"""
+_DAYS: Final = """
+        CROSS JOIN LATERAL generate_series(
+            date_trunc('day', GREATEST(s1, $1), 'UTC'), LEAST(e2, $2), interval '24 hours'
+        ) AS day"""
+_KEYS: Final = {
+    CostGrouping.INSTANCE: "COALESCE(u.instance_id, u.provider_id)",
+    CostGrouping.KEY: "u.created_by",
+    CostGrouping.PRODUCT: "u.product_name",
+    CostGrouping.REGION: "u.region",
+    CostGrouping.CAUSE: "u.cause",
+    CostGrouping.LABEL: "u.labels ->> {label}",
+}
+
+
+async def totals(
+    connection: Connection,
+    *,
+    since: datetime,
+    until: datetime,
+    now: datetime,
+    group_by: GroupBy | None = None,
+    scope: CostScope | None = None,
+) -> list[CostGroup]:
+    """
+    The cost of all usage from *since* to *until*, by groups, in no order; without *group_by* one group, or none.
+
+    Usage that is not over counts up to *now*. A group in which nothing was billed may be left out.
+    """
+    arguments: list[object] = [since, until, now]
+
+    def parameter(value: object) -> str:
+        arguments.append(value)
+        return f"${len(arguments)}"
+
+    conditions = _conditions(scope or CostScope(), parameter)
+    grouping = None if group_by is None else group_by.grouping
+    is_daily = grouping is CostGrouping.DAY
+    key = "NULL::text"
+    if group_by is not None and not is_daily:
+        key = _KEYS[group_by.grouping]
+        if grouping is CostGrouping.LABEL:
+            key = key.format(label=f"{parameter(group_by.label)}::text")
+    statement = _SUMS.format(
+        key="to_char(day AT TIME ZONE 'UTC', 'YYYY-MM-DD')" if is_daily else "key",
+        since="GREATEST(day, $1)" if is_daily else "$1",
+        until="LEAST(day + interval '24 hours', $2)" if is_daily else "$2",
+        days=_DAYS if is_daily else "",
+        spans=_SPANS.format(key=key, scope=conditions),
+    )
+    rows = await connection.fetch(statement, *arguments)
+    return [CostGroup(key=row["key"], cost=_cost(row)) for row in rows]
+
+
+def _conditions(scope: CostScope, parameter: Callable[[object], str]) -> str:
+    found: list[str] = []
+    if scope.label is not None:
+        name, value = scope.label
+        found.append(f"u.labels ->> {parameter(name)}::text = {parameter(value)}")
+    if scope.key is not None:
+        found.append(f"u.created_by = {parameter(scope.key)}")
+    if scope.instance_id is not None:
+        found.append(f"u.instance_id = {parameter(scope.instance_id)}")
+    return "".join(f" AND {each}" for each in found)
+
+
+def _cost(row: Any) -> Cost:
+    high, inside, low = (Fraction(row[name]) / _DAY_SECONDS for name in ("high", "inside", "low"))
+    return Cost(low=low, usd=(high + inside) / 2, high=high, is_estimated=row["estimated"])

@@ -1,0 +1,193 @@
+"""
+Spans of usage: those that begin and end with a write of an instance (`domain/costs/changes.py`), and loose machines.
+
+A row that no write closed is completed by what the database knows: how long it was certainly as it is follows from the
+row itself and, for a machine that is in every listing, from the last listing that showed all machines as recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from corral.domain.costs.changes import usage_changes
+from corral.domain.costs.usage import UNRECORDED, NewUsage, UsageChange
+from corral.domain.instance import Instance, Labels
+from corral.store.session.database import Connection
+from corral.store.sql.combined_statement import Write
+
+_CHANGE_COLUMNS: Final = (
+    ("provider_id", "text"), ("kind", "text"), ("follows", "bool"), ("known_at", "timestamptz"),
+    ("confirmed_at", "timestamptz"), ("started_by", "timestamptz"), ("started_ceiling", "timestamptz"),
+    ("ended_by", "timestamptz"), ("ended_floor", "timestamptz"), ("ended_ceiling", "timestamptz"),
+    ("is_off", "bool"), ("cause", "text"), ("labels", "jsonb"),
+)  # fmt: skip
+_NEW_COLUMNS: Final = (
+    ("instance_id", "text"), ("provider_id", "text"), ("kind", "text"), ("cause", "text"), ("unit_price", "bigint"),
+    ("quantity", "int"), ("estimated", "bool"), ("since", "timestamptz"), ("after_listing", "bool"),
+    ("started_by", "timestamptz"), ("started_floor", "timestamptz"), ("started_ceiling", "timestamptz"),
+    ("confirmed_at", "timestamptz"), ("follows", "bool"), ("product_name", "text"), ("region", "text"),
+    ("billing_mode", "text"), ("created_by", "text"), ("labels", "jsonb"), ("unless_open", "bool"),
+)  # fmt: skip
+
+# How long a row was certainly as it is: billed, or not begun.
+_KNOWN: Final = "GREATEST(u.confirmed_at, n.known_at, CASE WHEN u.follows THEN look.confirmed_at END)"
+_UNBEGUN: Final = "u.started_latest IS NULL AND n.started_by IS NULL"
+_STARTED_BY: Final = f"""
+CASE WHEN n.started_ceiling >= {_KNOWN} THEN LEAST(n.started_by, n.started_ceiling) ELSE n.started_by END
+"""
+_ENDED_BY: Final = f"""COALESCE(
+    u.ended_latest, CASE WHEN n.ended_ceiling >= {_KNOWN} THEN LEAST(n.ended_by, n.ended_ceiling) ELSE n.ended_by END
+)"""
+_CHANGE: Final = f"""
+UPDATE corral_usage AS u SET
+    started_earliest = CASE WHEN u.started_latest IS NULL AND COALESCE(n.started_by, n.ended_by) IS NOT NULL
+        THEN LEAST(GREATEST(u.started_earliest, {_KNOWN}), COALESCE({_STARTED_BY}, {_ENDED_BY}))
+        ELSE u.started_earliest END,
+    started_latest = COALESCE(u.started_latest, {_STARTED_BY}, {_ENDED_BY}),
+    ended_latest = {_ENDED_BY},
+    ended_earliest = CASE
+        WHEN {_UNBEGUN} AND n.ended_by IS NULL THEN NULL
+        WHEN {_UNBEGUN} THEN LEAST(GREATEST(u.started_earliest, {_KNOWN}), {_ENDED_BY})
+        WHEN n.is_off THEN GREATEST(u.started_earliest, LEAST({_ENDED_BY}, GREATEST({_KNOWN}, n.ended_floor)))
+        WHEN GREATEST({_KNOWN}, n.confirmed_at) >= {_ENDED_BY} THEN {_ENDED_BY}
+    END,
+    confirmed_at = GREATEST({_KNOWN}, n.confirmed_at),
+    follows = n.follows,
+    cause = CASE WHEN {_UNBEGUN} THEN COALESCE(n.cause, u.cause) ELSE u.cause END,
+    labels = CASE WHEN {_UNBEGUN} AND n.cause IS NOT NULL THEN n.labels ELSE u.labels END
+FROM corral_last_look AS look, {{rows}}
+WHERE u.provider_id = n.provider_id AND u.kind = n.kind AND u.ended_earliest IS NULL
+"""  # noqa: S608  # constants
+_BEGIN: Final = """
+INSERT INTO corral_usage (instance_id, provider_id, kind, cause, unit_price, quantity, estimated, started_earliest,
+                          started_latest, confirmed_at, follows, product_name, region, billing_mode, created_by, labels)
+SELECT n.instance_id, n.provider_id, n.kind, n.cause, n.unit_price, n.quantity, n.estimated, start.earliest,
+       CASE WHEN n.started_ceiling >= start.earliest THEN LEAST(n.started_by, n.started_ceiling) ELSE n.started_by END,
+       n.confirmed_at, n.follows, n.product_name, n.region, n.billing_mode, n.created_by, n.labels
+FROM corral_last_look AS look, {rows}, LATERAL (SELECT LEAST(
+    GREATEST(n.since, n.started_floor, CASE WHEN n.after_listing THEN look.confirmed_at END), n.started_by
+) AS earliest) AS start
+WHERE (NOT n.unless_open OR NOT EXISTS (
+    SELECT FROM corral_usage AS u
+    WHERE u.provider_id = n.provider_id AND u.kind = n.kind AND u.ended_earliest IS NULL AND u.ended_latest IS NULL
+))
+"""
+
+
+def _one(columns: Sequence[tuple[str, str]]) -> str:
+    listed = ", ".join(f"${place}::{kind} AS {name}" for place, (name, kind) in enumerate(columns, 1))
+    return f"(SELECT {listed}) AS n"  # constants
+
+
+def _many(columns: Sequence[tuple[str, str]]) -> str:
+    arrays = ", ".join(f"${place}::{kind}[]" for place, (_, kind) in enumerate(columns, 1))
+    return f"unnest({arrays}) AS n ({', '.join(name for name, _ in columns)})"
+
+
+# One row without arrays: PostgreSQL plans a join with arrays again each time, because the plan depends on their length.
+_CHANGE_ONE, _CHANGE_MANY = (_CHANGE.format(rows=rows(_CHANGE_COLUMNS)) for rows in (_one, _many))
+_BEGIN_ONE, _BEGIN_MANY = (_BEGIN.format(rows=rows(_NEW_COLUMNS)) for rows in (_one, _many))
+
+_LOOSE_CAUSES: Final = ", ".join(f"'{cause}'" for cause in sorted(UNRECORDED))
+_END_LOOSE: Final = f"""
+UPDATE corral_usage SET
+    started_latest = COALESCE(started_latest, $2), ended_latest = COALESCE(ended_latest, $2),
+    ended_earliest = LEAST(GREATEST(started_earliest, confirmed_at), COALESCE(ended_latest, $2))
+WHERE ended_earliest IS NULL AND cause IN ({_LOOSE_CAUSES}) AND provider_id <> ALL ($1::text[])
+"""  # noqa: S608  # constants
+
+
+def write(before: Instance | None, after: Instance, now: datetime, *, if_: str | None = None) -> list[Write]:
+    """
+    The writes for one instance that changes from *before* to *after*; none if nothing that is billed changes.
+
+    With *if_* nothing is written unless the write of that name returned a row.
+    """
+    condition = "" if if_ is None else f" AND EXISTS (SELECT FROM {if_})"  # the name of a write
+    writes: list[Write] = []
+    for change in usage_changes(before, after, now):
+        place = len(writes)  # a combined statement needs a name for each
+        if change.changes_open:
+            writes.append(Write(f"changed_usage_{place}", _CHANGE_ONE + condition, _changed(change)))
+        if change.begins is not None:
+            writes.append(Write(f"new_usage_{place}", _BEGIN_ONE + condition, _begun(change, change.begins)))
+    return writes
+
+
+def write_many(changes: Iterable[UsageChange]) -> list[Write]:
+    """The writes for *changes* of any number of machines, to be run in this order; at most two."""
+    found = list(changes)
+    changed = [_changed(change) for change in found if change.changes_open]
+    begun = [_begun(change, change.begins) for change in found if change.begins is not None]
+    return [
+        Write(name, sql, [list(column) for column in zip(*rows, strict=True)])
+        for name, sql, rows in (("changed_usage", _CHANGE_MANY, changed), ("new_usage", _BEGIN_MANY, begun))
+        if rows
+    ]
+
+
+async def end_unlisted(connection: Connection, listed: Sequence[str], now: datetime) -> None:
+    """End the usage of machines without a record that a listing, which is known to be right, does not show."""
+    await connection.execute(_END_LOOSE, list(listed), now)
+
+
+async def price_known(connection: Connection, provider_id: str, unit_price: int) -> None:
+    """Store the price for a day of one GPU of a machine of which it was not known."""
+    await connection.execute(
+        "UPDATE corral_usage SET unit_price = $2 WHERE provider_id = $1 AND kind = 'gpu' AND unit_price = 0",
+        provider_id,
+        unit_price,
+    )
+
+
+def _changed(change: UsageChange) -> tuple[Any, ...]:
+    started, ended, terms = change.started, change.ended, change.terms
+    return (
+        change.provider_id,
+        change.kind,
+        change.follows,
+        change.known_at,
+        change.confirmed_at,
+        None if started is None else started.by,
+        None if started is None else started.ceiling,
+        None if ended is None else ended.by,
+        None if ended is None else ended.floor,
+        None if ended is None else ended.ceiling,
+        change.is_off,
+        None if terms is None else terms.cause,
+        None if terms is None else _labels(terms.labels),
+    )
+
+
+def _begun(change: UsageChange, new: NewUsage) -> tuple[Any, ...]:
+    terms, started = new.terms, new.started
+    return (
+        terms.instance_id,
+        change.provider_id,
+        change.kind,
+        terms.cause,
+        terms.unit_price,
+        terms.quantity,
+        terms.is_estimated,
+        new.since,
+        new.after_listing,
+        None if started is None else started.by,
+        None if started is None else started.floor,
+        None if started is None else started.ceiling,
+        new.confirmed_at,
+        change.follows,
+        terms.product_name,
+        terms.region,
+        terms.billing_mode,
+        terms.created_by,
+        _labels(terms.labels),
+        new.unless_open,
+    )
+
+
+def _labels(labels: Labels) -> str | None:
+    return msgspec.json.encode(dict(labels)).decode() if labels else None
