@@ -22,6 +22,7 @@ from corral_client.errors import (
     WaitTimeout,
 )
 from corral_client.instances import AsyncInstanceHandle
+from corral_client.models.costs import Amount, CostGroup, CostRest, CostSummary
 from corral_client.models.instances import Action, Created, Event, Instance, Operation, Plan, Progress, VolumeMount
 from corral_client.models.leases import LastUse, Lease, LeaseIdle, LeaseQuiet, LeaseSchedule
 from corral_client.models.machines import (
@@ -47,6 +48,7 @@ __all__ = [
     "Action",
     "Aim",
     "Ambiguous",
+    "Amount",
     "AsyncClient",
     "AsyncInstanceHandle",
     "AuditLine",
@@ -55,6 +57,9 @@ __all__ = [
     "ConnectionFailed",
     "CorralApiError",
     "CorralError",
+    "CostGroup",
+    "CostRest",
+    "CostSummary",
     "Created",
     "Credentials",
     "Delivery",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
+from corral_client.costs import AsyncCosts
 from corral_client.events import AsyncEvents
 from corral_client.instances import AsyncInstances
 from corral_client.login import target
@@ -55,6 +56,7 @@ class AsyncClient:
         self.jobs = AsyncJobs(self._transport)
         self.deliveries = AsyncDeliveries(self._transport)
         self.audit = AsyncAudit(self._transport)
+        self.costs = AsyncCosts(self._transport)
 
     async def whoami(self) -> Identity:
         """Who the service takes the caller for; raises Unauthorised when it needs a key and this is none."""

@@ -20,6 +20,7 @@ from corral.engine.commands.judge_leases import JudgeLeases
 from corral.engine.commands.lease import ChangeLease
 from corral.engine.commands.relabel import RelabelInstance
 from corral.engine.commands.stop_all import StopAllInstances
+from corral.engine.costs.cost_queries import CostQueries
 from corral.engine.engine import Engine, job_types
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
@@ -163,6 +164,7 @@ def build_engine(runtime: Runtime) -> Engine:
             reachability=runtime.reachability,
             clock=clock,
         ),
+        costs=CostQueries(database, clock),
         credentials=CredentialQueries(cloud, queries),
         logs=logs,
         image_pulls=ImagePulls(logs, clock),

@@ -17,6 +17,7 @@ from corral.engine.commands.judge_leases import JudgeLeases
 from corral.engine.commands.lease import ChangeLease
 from corral.engine.commands.relabel import RelabelInstance
 from corral.engine.commands.stop_all import StopAllInstances
+from corral.engine.costs.cost_queries import CostQueries
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
@@ -62,6 +63,7 @@ class Engine:
     pages: InstancePages
     listing: MergedListing
     fleet: Fleet
+    costs: CostQueries
     credentials: CredentialQueries
     logs: LogRelay
     image_pulls: ImagePulls

@@ -30,6 +30,7 @@ SDK: Final[Mapping[str, str]] = {
     "reportUse": f'use = client.instances.used("{_ID}")\nprint(use.last_used_at)',
     "adoptInstance": 'instance = client.instances.adopt("5be2c7d10f9a4436")\nprint(instance.status)',
     "listOrphans": "report = client.orphans()\nprint(report.orphans)",
+    "getCosts": 'costs = client.costs.get(group_by="label:team")\nprint(costs.total.usd, costs.groups)',
     "getCaller": "caller = client.whoami()\nprint(caller.role)",
     "getOptimalProduct": 'plan = client.products.optimal("RTX 4090 24GB")\nprint(plan.candidates[0])',
     "listProducts": "for product in client.products.list():\n    print(product.name, product.price_per_gpu)",

@@ -40,8 +40,13 @@ def _labels(value: object) -> Labels:
     return tuple((_key(key), _value(given[key])) for key in sorted(given))
 
 
+def is_label_key(text: str) -> bool:
+    """Whether *text* may be the key of a label."""
+    return _KEY.fullmatch(text) is not None
+
+
 def _key(text: str) -> str:
-    if not _KEY.fullmatch(text):
+    if not is_label_key(text):
         raise InvalidFieldError(_KEY_RULE)
     return text
 

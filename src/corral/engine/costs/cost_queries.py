@@ -1,0 +1,75 @@
+"""Reads costs; equal questions within a second are answered once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.base.clock import Clock
+from corral.cache.cache import Cache
+from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, GroupBy
+from corral.domain.requests.costs import CostRequest
+from corral.store.session.database import Database
+from corral.store.tables.costs.totals import totals
+
+CACHED_SECONDS: Final = 1.0
+"""A dashboard and scripts may ask in the same second. Longer shows older numbers; shorter sums the same rows again."""
+MOST_CACHED: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostSummary:
+    """What a period cost."""
+
+    since: datetime
+    until: datetime
+    total: Cost
+    groups: tuple[CostGroup, ...]
+    """The most expensive first, or by day."""
+    rest: Cost
+    """The sum of the groups that are left out."""
+    rest_groups: int
+    """How many these are."""
+
+
+class CostQueries:
+    """Reads what usage cost."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._summaries: Cache[CostSummary] = Cache(ttl_seconds=CACHED_SECONDS, most_entries=MOST_CACHED, clock=clock)
+
+    async def summary(self, request: CostRequest) -> CostSummary:
+        """What the requested period cost, by groups if they are requested; raises StoreUnavailableError."""
+        return await self._summaries.get(repr(request), lambda: self._sum(request))
+
+    async def _sum(self, request: CostRequest) -> CostSummary:
+        now = self._clock.now()
+        until = now if request.until is None else request.until
+        since = _month_of(until) if request.since is None else request.since
+        async with self._database.connection() as connection:
+            found = await totals(connection, since=since, until=until, now=now, group_by=request.group_by)
+        total = sum((group.cost for group in found), Cost())
+        groups = [] if request.group_by is None else _in_order(found, request.group_by)
+        left_out = groups[request.limit :]
+        return CostSummary(
+            since=since,
+            until=until,
+            total=total,
+            groups=tuple(groups[: request.limit]),
+            rest=sum((group.cost for group in left_out), Cost()),
+            rest_groups=len(left_out),
+        )
+
+
+def _month_of(at: datetime) -> datetime:
+    """The beginning of the UTC month that *at*, if it is the first instant of one, ends."""
+    return (at - timedelta(microseconds=1)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _in_order(groups: list[CostGroup], group_by: GroupBy) -> list[CostGroup]:
+    if group_by.grouping is CostGrouping.DAY:
+        return sorted(groups, key=lambda group: group.key or "")
+    return sorted(groups, key=lambda group: (-group.cost.usd, -group.cost.high, group.key or ""))

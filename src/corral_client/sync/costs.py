@@ -1,0 +1,34 @@
+"""What usage cost, for programs without an event loop."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from corral_client.costs import AsyncCosts
+from corral_client.models.costs import CostSummary
+from corral_client.sync.looping import LoopThread
+
+
+class Costs:
+    """`client.costs`; see `AsyncCosts`."""
+
+    def __init__(self, inner: AsyncCosts, loop: LoopThread) -> None:
+        self._inner = inner
+        self._loop = loop
+
+    def get(
+        self,
+        *,
+        since: date | str | None = None,
+        until: date | str | None = None,
+        group_by: str | None = None,
+        limit: int | None = None,
+    ) -> CostSummary:
+        """
+        What usage cost from *since* (the beginning of the month) to *until* (now), by groups.
+
+            >>> costs = client.costs.get(group_by="cause")
+            >>> costs.total.low <= costs.total.usd <= costs.total.high
+            True
+        """
+        return self._loop.run(self._inner.get(since=since, until=until, group_by=group_by, limit=limit))
