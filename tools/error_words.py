@@ -31,6 +31,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "OPERATION_NOT_FOUND": "No operation has this id.",
         "JOB_NOT_FOUND": "No job has this id, or it was removed (finished ones are, after a day).",
         "CACHE_NOT_FOUND": "No cache has this name; `GET /api/cache/stats` lists them.",
+        "RECONCILIATION_NOT_FOUND": "This day was not compared with the provider's bill.",
         "CACHE_KEY_NOT_FOUND": "This cache does not hold this key.",
         "KEY_NOT_FOUND": "No API key in use has this id or name.",
         "PRODUCT_NOT_FOUND": "The provider sells no product of this name.",
@@ -113,6 +114,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "INVALID_WAIT_FOR_CAPACITY": "Seconds, or a text such as 2h, 30m or 1h30m; 0 to 24 hours.",
     "INVALID_KEY_NAME": "1 to 64 letters, digits, `_`, `-`, `.` and `@`.",
     "INVALID_ROLE": "`viewer`, `operator` or `admin`.",
+    "INVALID_DAY": "A day such as 2026-11-17 that is over.",
     "INVALID_QUERY": "A parameter of the query or the path has a value that is not accepted.",
     "VALIDATION_ERROR": "Everything without its own code: a body that is not a JSON object, a field of another kind of "
     "request, or an `Idempotency-Key` that has not 1 to 255 printable ASCII characters.",

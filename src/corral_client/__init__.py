@@ -22,7 +22,14 @@ from corral_client.errors import (
     WaitTimeout,
 )
 from corral_client.instances import AsyncInstanceHandle
-from corral_client.models.costs import Amount, CostGroup, CostRest, CostSummary
+from corral_client.models.costs import (
+    Amount,
+    CostGroup,
+    CostRest,
+    CostSummary,
+    DayReconciliation,
+    MachineReconciliation,
+)
 from corral_client.models.instances import Action, Created, Event, Instance, Operation, Plan, Progress, VolumeMount
 from corral_client.models.leases import LastUse, Lease, LeaseIdle, LeaseQuiet, LeaseSchedule
 from corral_client.models.machines import (
@@ -62,6 +69,7 @@ __all__ = [
     "CostSummary",
     "Created",
     "Credentials",
+    "DayReconciliation",
     "Delivery",
     "Event",
     "FieldError",
@@ -82,6 +90,7 @@ __all__ = [
     "LeaseQuiet",
     "LeaseSchedule",
     "ListedTemplate",
+    "MachineReconciliation",
     "MachineUse",
     "Metrics",
     "NotFound",

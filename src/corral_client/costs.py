@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
-from corral_client.models.costs import CostSummary
+from corral_client.models.costs import CostSummary, DayReconciliation, Reconciliations
 from corral_client.transport import Transport
 
 
@@ -30,6 +30,21 @@ class AsyncCosts:
         """
         query = {"from": _text(since), "to": _text(until), "groupBy": group_by, "limit": limit}
         return await self._transport.get(CostSummary, "/api/costs", query)
+
+    async def reconciliations(self, day: date | str | None = None) -> list[DayReconciliation]:
+        """
+        The days that were compared with the provider's bill, the latest first; or one *day* with its machines.
+
+        Raises NotFound if that day was not compared.
+        """
+        path = "/api/costs/reconciliations"
+        return (await self._transport.get(Reconciliations, path, {"day": _text(day)})).reconciliations
+
+    async def reconcile(self, day: date | str | None = None) -> DayReconciliation:
+        """Compare *day* (yesterday, in UTC) with the provider's bill now; needs the role admin."""
+        body = {} if day is None else {"day": _text(day)}
+        path = "/api/costs/reconciliations"
+        return await self._transport.act("POST", DayReconciliation, path, body=body, key=None)
 
 
 def _text(at: date | str | None) -> str | None:

@@ -20,6 +20,7 @@ PAGES: dict[str, list[pages.Lesson]] = {
     "keys": [],
     "teams": [],
     "costs": [],
+    "bill": [],
     "webhooks": [],
 }
 """Each page, and what was done before it is read."""

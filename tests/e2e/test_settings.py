@@ -69,6 +69,7 @@ ODD = {
     "CORRAL_READY_STATUS": "running",
     "CORRAL_ORPHANS": "delete",
     "CORRAL_EVENT_RETENTION": "40",
+    "CORRAL_RECONCILE": "false",
     "CORRAL_DEFAULT_TTL": "300d",
     "CORRAL_DEFAULT_IDLE": "29d",
     "CORRAL_MAX_TTL": "330d",
@@ -617,6 +618,29 @@ async def _history_is_deleted_after_so_many_days(served: ServedApiWithProvider) 
 
         await until(is_deleted, what="the deletion")
         assert await kept() == ["req_39"]
+    finally:
+        await connection.close()
+
+
+@proves("CORRAL_RECONCILE")
+async def _no_day_is_compared_with_the_bill_by_itself(served: ServedApiWithProvider) -> None:
+    """By default the job would ask for the bill of each day since the first usage."""
+    connection = await asyncpg.connect(**served.database.arguments())
+    try:
+        await connection.execute(
+            "INSERT INTO corral_usage (provider_id, kind, cause, unit_price, quantity, estimated, started_earliest,"
+            " started_latest, ended_earliest, ended_latest, confirmed_at, follows, product_name, region, billing_mode)"
+            " SELECT 'old', 'gpu', 'orphan', 1, 1, false, at, at, at, at, at, false, '', '', ''"
+            " FROM (SELECT now() - interval '3 days' AS at) AS earlier"
+        )
+        await queries_of(connection).enqueue("reconcile_bills", b"{}", 0)
+
+        async def is_done() -> bool:
+            return bool((await served.get("/api/jobs?type=reconcile_bills&status=completed")).json["jobs"])
+
+        await until(is_done, what="the job")
+        assert await connection.fetchval("SELECT count(*) FROM corral_reconciliations") == 0
+        assert "bills" not in served.sim.calls()["endpoints"]
     finally:
         await connection.close()
 

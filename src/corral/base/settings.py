@@ -171,6 +171,14 @@ class LeaseSettings(Group):
     CORRAL_DEFAULT_TTL. Adopted ones have no limit until they are given a lease. Unset: no ceiling."""
 
 
+class CostSettings(Group):
+    """What is done about money."""
+
+    reconcile: bool = _flag("CORRAL_RECONCILE", default=True)
+    """Whether each day's usage is compared with the provider's bill, from two hours after its end on. It takes a few
+    calls a day, and nothing else depends on it."""
+
+
 class JobSettings(Group):
     """How much background work runs at once."""
 
@@ -258,6 +266,7 @@ class Settings(BaseModel):
     store: StoreSettings
     instances: InstanceSettings
     leases: LeaseSettings
+    costs: CostSettings
     jobs: JobSettings
     health_checks: HealthCheckSettings
     webhooks: WebhookSettings

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import corral_client
-from corral.cli.commands import change, create, inspect, instance, keys, labels, lease, listing, login, records
+from corral.cli.commands import change, costs, create, inspect, instance, keys, labels, lease, listing, login, records
 from corral.cli.commands.machine import forward, logs, ssh, top
 from corral.cli.commands.service import doctor, recovery, serve
 from corral.cli.completion import rejoin_words
@@ -35,6 +35,7 @@ for group in (
     *(inspect, records, login, serve, doctor, recovery),
 ):
     cli.add_typer(group.commands)
+cli.add_typer(costs.commands, rich_help_panel="Look inside")
 cli.add_typer(keys.commands, rich_help_panel="Access")
 
 

@@ -20,6 +20,7 @@ from corral.engine.commands.judge_leases import JudgeLeases
 from corral.engine.commands.lease import ChangeLease
 from corral.engine.commands.relabel import RelabelInstance
 from corral.engine.commands.stop_all import StopAllInstances
+from corral.engine.costs.bill_reconciler import BillReconciler
 from corral.engine.costs.cost_queries import CostQueries
 from corral.engine.engine import Engine, job_types
 from corral.engine.events.log import EventLog
@@ -247,6 +248,13 @@ def build_engine(runtime: Runtime) -> Engine:
             rule=settings.instances.orphans,
         ),
         stuck_sweep=StuckSweep(database=database, clock=clock),
+        bill_reconciler=BillReconciler(
+            cloud=cloud,
+            database=database,
+            clock=clock,
+            installation=installation,
+            is_daily=settings.costs.reconcile,
+        ),
     )
     for job_type in job_types(engine):
         registry.add(job_type)

@@ -17,6 +17,7 @@ from corral.engine.commands.judge_leases import JudgeLeases
 from corral.engine.commands.lease import ChangeLease
 from corral.engine.commands.relabel import RelabelInstance
 from corral.engine.commands.stop_all import StopAllInstances
+from corral.engine.costs.bill_reconciler import BillReconciler
 from corral.engine.costs.cost_queries import CostQueries
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
@@ -86,6 +87,7 @@ class Engine:
     webhook_sender: WebhookSender
     orphan_sweep: OrphanSweep
     stuck_sweep: StuckSweep
+    bill_reconciler: BillReconciler
 
 
 def job_types(engine: Engine) -> list[JobType]:
@@ -96,6 +98,7 @@ def job_types(engine: Engine) -> list[JobType]:
         engine.webhook_sender.job_type(),
         engine.orphan_sweep.job_type(),
         engine.stuck_sweep.job_type(),
+        engine.bill_reconciler.job_type(),
         sweep_leases(runtime.database, runtime.clock),
         *retention.sweeps(runtime.database, engine.queue, runtime.clock, runtime.settings.store.event_retention_days),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from corral_client.costs import AsyncCosts
-from corral_client.models.costs import CostSummary
+from corral_client.models.costs import CostSummary, DayReconciliation
 from corral_client.sync.looping import LoopThread
 
 
@@ -32,3 +32,21 @@ class Costs:
             True
         """
         return self._loop.run(self._inner.get(since=since, until=until, group_by=group_by, limit=limit))
+
+    def reconciliations(self, day: date | str | None = None) -> list[DayReconciliation]:
+        """
+        The days that were compared with the provider's bill, the latest first; or one *day* with its machines.
+
+            >>> [each.difference for each in client.costs.reconciliations()]
+            []
+        """
+        return self._loop.run(self._inner.reconciliations(day))
+
+    def reconcile(self, day: date | str | None = None) -> DayReconciliation:
+        """
+        Compare *day* (yesterday, in UTC) with the provider's bill now; needs the role admin.
+
+            >>> client.costs.reconcile().state
+            'reconciled'
+        """
+        return self._loop.run(self._inner.reconcile(day))

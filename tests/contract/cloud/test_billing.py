@@ -37,8 +37,8 @@ async def stage(**quirks: object) -> AsyncGenerator[tuple[Simulated, Guarding]]:
 @pytest.mark.parametrize(
     ("quirks", "tolerance"),
     [
-        ({}, 0.0001),
-        ({"bill_decimal_unit": "usd", "bill_numbers": "number", "bill_end": "exclusive"}, 0.0001),
+        ({}, 24),
+        ({"bill_decimal_unit": "usd", "bill_numbers": "number", "bill_end": "exclusive"}, 24),
         ({"bill_decimals": False}, 2400),
         ({"bill_decimals": False, "bill_rounding": "nearest", "voucher_percent": 100}, 2400),
     ],
@@ -54,10 +54,10 @@ async def test_a_day_of_one_machine_adds_up_in_every_form(quirks: dict[str, obje
     assert (len(gpu.rows), gpu.unreadable, len(disk.rows), len(day.rows)) == (24, 0, 1, 1)
     assert {row.owner_id for row in (*gpu.rows, *disk.rows)} == {instance_id}
     assert {row.unit_price for row in gpu.rows} == {350_000}
-    billed = float(sum(row.amount for row in gpu.rows))
+    billed = sum(row.micro_usd for row in gpu.rows)
     assert billed == pytest.approx(350_000 * (86_400 - 2) / 3600, abs=tolerance)
-    assert float(disk.rows[0].amount) == pytest.approx(500_000 * (86_400 - 2) / 86_400, abs=tolerance)
-    assert float(day.rows[0].amount) == pytest.approx(billed, abs=tolerance)
+    assert disk.rows[0].micro_usd == pytest.approx(500_000 * (86_400 - 2) / 86_400, abs=tolerance)
+    assert day.rows[0].micro_usd == pytest.approx(billed, abs=tolerance)
 
 
 async def test_the_balance_is_in_micro_usd() -> None:

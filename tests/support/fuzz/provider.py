@@ -164,8 +164,8 @@ def _judge_bill(bill: BillRows) -> None:
     """What is added up is of the asked day and bounded, and its error is at most what rounding makes."""
     for row in bill.rows:
         assert _DAY <= row.started_at < _DAY + timedelta(days=1)
-        assert abs(row.amount) <= int(MOST_AMOUNT + 1) * MICRO_USD_PER_UNIT
-        assert 0 <= row.slack <= MICRO_USD_PER_UNIT
+        assert abs(row.micro_usd) <= int(MOST_AMOUNT + 1) * MICRO_USD_PER_UNIT
+        assert 0 <= row.slack_micro_usd <= MICRO_USD_PER_UNIT
         assert len(row.owner_id) <= MOST_ID_LENGTH
 
 

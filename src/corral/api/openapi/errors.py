@@ -87,6 +87,8 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("get", "/api/instances/{instance_id}/logs"): LOGS,
     ("get", "/api/instances/{instance_id}/image-pull"): LOGS,
     ("get", "/api/instances/comprehensive"): {404: ("NOT_FOUND",)},
+    ("get", "/api/costs/reconciliations"): {404: ("RECONCILIATION_NOT_FOUND",)},
+    ("post", "/api/costs/reconciliations"): PROVIDER,
     ("post", "/api/keys"): {409: ("KEY_NAME_TAKEN",)},
     ("post", "/api/cache/clear"): {404: ("CACHE_NOT_FOUND",)},
 }

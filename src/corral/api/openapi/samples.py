@@ -31,6 +31,8 @@ SDK: Final[Mapping[str, str]] = {
     "adoptInstance": 'instance = client.instances.adopt("5be2c7d10f9a4436")\nprint(instance.status)',
     "listOrphans": "report = client.orphans()\nprint(report.orphans)",
     "getCosts": 'costs = client.costs.get(group_by="label:team")\nprint(costs.total.usd, costs.groups)',
+    "listReconciliations": "days = client.costs.reconciliations()\nprint([(day.day, day.difference) for day in days])",
+    "reconcileDay": "day = client.costs.reconcile()\nprint(day.difference, day.machines)",
     "getCaller": "caller = client.whoami()\nprint(caller.role)",
     "getOptimalProduct": 'plan = client.products.optimal("RTX 4090 24GB")\nprint(plan.candidates[0])',
     "listProducts": "for product in client.products.list():\n    print(product.name, product.price_per_gpu)",

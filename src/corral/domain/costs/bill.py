@@ -25,17 +25,18 @@ class BillCycle(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillRow:
-    """One row: what was charged for one owner, in micro-USD before vouchers."""
+    """One row: what was charged for one owner."""
 
     owner_id: str
     """The provider's id of the machine or volume; empty if the row names none."""
     category: str
     product_name: str
     started_at: datetime
-    amount: Decimal
-    slack: Decimal
+    micro_usd: int
+    """Before vouchers."""
+    slack_micro_usd: int
     """How much more or less it may have been, because the provider shows whole numbers of 1/10000 USD; 0: exact."""
-    paid: Decimal | None
+    paid_micro_usd: int | None
     """What is left to pay after vouchers; None if the row does not say."""
     unit_price: Decimal | None
     """Micro-USD of one GPU for an hour, or of one GB for a day; None if the row does not say."""

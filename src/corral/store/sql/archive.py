@@ -45,6 +45,7 @@ NOT_EXPORTED: Final = frozenset(
         "corral_orphans",  # found again by the next listing, with a new grace period
         "corral_processes",
         "corral_provider_budget",
+        "corral_reconciliations",  # compared with the bill again
         "corral_request_counts",
         "corral_shortages",
     }

@@ -26,7 +26,7 @@ class NovitaBilling(NovitaCatalog):
     async def balance(self) -> Balance:
         """The money of the account, never cached."""
         call = replace(read_call("balance", BALANCE_PATH, {}), service=Service.BILLING)
-        found = translate.balance(await self._ask(call, wire.Balance))
+        found = translate.balance(await self._ask(call, wire.BalanceAnswer))
         if found is None:
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without a balance"), call)
         return found

@@ -39,7 +39,7 @@ def bill_rows(seen: wire.Bills) -> BillRows | None:
     return BillRows(rows=found, unreadable=len(parts) - len(found))
 
 
-def balance(seen: wire.Balance) -> Balance | None:
+def balance(seen: wire.BalanceAnswer) -> Balance | None:
     """The balance; None if *seen* does not say what is available."""
     available = _micro_usd(seen.available_balance)
     if available is None:
@@ -67,19 +67,19 @@ def _row(seen: wire.Row) -> BillRow | None:
         category=values.text(seen.category)[:MOST_WORD_LENGTH],
         product_name=values.text(seen.product_name)[:MOST_WORD_LENGTH],
         started_at=started_at,
-        amount=amount if amount is not None else (whole or Decimal(0)) * MICRO_USD_PER_UNIT,
-        slack=Decimal(0 if is_exact else MICRO_USD_PER_UNIT),
-        paid=_paid(seen),
+        micro_usd=round(amount if amount is not None else (whole or Decimal(0)) * MICRO_USD_PER_UNIT),
+        slack_micro_usd=0 if is_exact else MICRO_USD_PER_UNIT,
+        paid_micro_usd=_paid(seen),
         unit_price=_unit_price(seen),
     )
 
 
-def _paid(seen: wire.Row) -> Decimal | None:
+def _paid(seen: wire.Row) -> int | None:
     whole = _number(seen.pay_amount)
     exact = _exact(seen.payable_decimal, whole)
     if exact is not None:
-        return exact
-    return None if whole is None else whole * MICRO_USD_PER_UNIT
+        return round(exact)
+    return None if whole is None else round(whole * MICRO_USD_PER_UNIT)
 
 
 def _exact(decimal: values.Scalar, whole: Decimal | None) -> Decimal | None:

@@ -32,7 +32,7 @@ class Bills(msgspec.Struct):
     bills: Part = NOTHING
 
 
-class Balance(msgspec.Struct, rename="camel"):
+class BalanceAnswer(msgspec.Struct, rename="camel"):
     """The balance, in 1/10000 USD."""
 
     available_balance: Scalar = None

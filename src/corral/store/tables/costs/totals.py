@@ -22,7 +22,7 @@ _DAY_SECONDS: Final = 86_400
 _KNOWN: Final = "GREATEST(u.confirmed_at, CASE WHEN u.follows THEN look.confirmed_at END)"
 _CAP: Final = "COALESCE(u.ended_latest, GREATEST($3, u.started_latest))"
 _TERMS: Final = "u.unit_price, u.quantity, u.estimated"
-_SPANS: Final = f"""
+SPANS: Final = f"""
 SELECT {{key}} AS key, {_TERMS}, u.started_earliest AS s1, u.started_latest AS s2, u.ended_earliest AS e1,
        u.ended_latest AS e2
 FROM corral_usage AS u
@@ -37,6 +37,10 @@ FROM corral_usage AS u, corral_last_look AS look
 WHERE u.ended_earliest IS NULL AND COALESCE(u.ended_latest, $3::timestamptz) > $1 AND u.started_earliest < $2{{scope}}
 """  # noqa: S608  # constants
 # `inside` is from the latest start to the earliest end; it is negative if the span may not have been at all.
+CLIPPED: Final = """
+LEAST(GREATEST(e2, {since}), {until}) - LEAST(GREATEST(s1, {since}), {until}) AS high,
+LEAST(GREATEST(e1, {since}), {until}) - LEAST(GREATEST(s2, {since}), {until}) AS inside
+"""
 _SUMS: Final = """
 SELECT key, bool_or(estimated AND high > interval '0') AS estimated, sum(price * extract(epoch FROM high)) AS high,
        sum(price * extract(epoch FROM inside)) AS inside, sum(price * extract(epoch FROM low)) AS low
@@ -44,9 +48,7 @@ FROM (
     SELECT key, unit_price::numeric * quantity AS price, estimated,
            sum(high) AS high, sum(inside) AS inside, sum(GREATEST(inside, interval '0')) AS low
     FROM (
-        SELECT {key} AS key, unit_price, quantity, estimated,
-               LEAST(GREATEST(e2, {since}), {until}) - LEAST(GREATEST(s1, {since}), {until}) AS high,
-               LEAST(GREATEST(e1, {since}), {until}) - LEAST(GREATEST(s2, {since}), {until}) AS inside
+        SELECT {key} AS key, unit_price, quantity, estimated, {clipped}
         FROM ({spans}) AS span{days}
     ) AS part GROUP BY key, unit_price, quantity, estimated
 ) AS priced GROUP BY key
@@ -95,10 +97,12 @@ async def totals(
             key = key.format(label=f"{parameter(group_by.label)}::text")
     statement = _SUMS.format(
         key="to_char(day AT TIME ZONE 'UTC', 'YYYY-MM-DD')" if is_daily else "key",
-        since="GREATEST(day, $1)" if is_daily else "$1",
-        until="LEAST(day + interval '24 hours', $2)" if is_daily else "$2",
+        clipped=CLIPPED.format(
+            since="GREATEST(day, $1)" if is_daily else "$1",
+            until="LEAST(day + interval '24 hours', $2)" if is_daily else "$2",
+        ),
         days=_DAYS if is_daily else "",
-        spans=_SPANS.format(key=key, scope=conditions),
+        spans=SPANS.format(key=key, scope=conditions),
     )
     rows = await connection.fetch(statement, *arguments)
     return [CostGroup(key=row["key"], cost=_cost(row)) for row in rows]
