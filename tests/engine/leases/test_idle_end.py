@@ -22,14 +22,15 @@ from support.engines.leased import (
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.leases.due import PATIENCE
-from corral.domain.leases.idle import expected_distance
 from corral.domain.leases.lease import EndAction, EndCause, IdleRule, Lease
+from corral.domain.leases.samples import expected_distance, stored_interval
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
 from corral.store.tables import leases
 from novitasim.world.timeline import Status
 
 AFTER = 10 * MINUTE
+HOUR = timedelta(hours=1)
 STEP = timedelta(seconds=20)
 """Of these tests. The end of the grace is found in one, and the stop that is sent then is seen in the next."""
 
@@ -187,3 +188,25 @@ async def test_samples_outside_the_window_and_of_instances_without_a_rule_are_de
     async with engine.database.connection() as connection:
         assert await leases.sweep_samples(connection) > 0
     assert await samples(engine) == 0
+
+
+async def test_a_rule_over_days_is_judged_by_summaries(engine: SteppedEngine) -> None:
+    """Every measurement of thirty days would be 43,000 rows for each judgement; a load in one of them still counts."""
+    lease = replace(IDLE, idle=IdleRule(after=timedelta(days=30)))
+    instance = await ready(engine, lease)
+    await live(engine, 2 * HOUR, step=MINUTE)
+    async with engine.database.connection() as connection:
+        known = await leases.samples(connection, instance.id)
+    interval = stored_interval(IdleRule(after=timedelta(days=30)))
+    measured = sum((each.measured for each in known), timedelta(0))
+
+    assert len(known) <= 2 * HOUR / interval + 1
+    assert 2 * HOUR - 10 * MINUTE <= measured <= 2 * HOUR + MINUTE
+    assert {(each.gpu, each.cpu) for each in known} == {(0.0, 2.0)}
+    set_load(engine, BUSY)
+    await live(engine, MINUTE)
+    set_load(engine, QUIET)
+    await live(engine, 10 * MINUTE, step=MINUTE)
+    async with engine.database.connection() as connection:
+        known = await leases.samples(connection, instance.id)
+    assert max(each.gpu or 0.0 for each in known) == 90.0

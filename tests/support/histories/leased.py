@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, ProviderId
 from corral.domain.leases.changes import new_state
-from corral.domain.leases.idle import IdleSample
 from corral.domain.leases.lease import Lease
+from corral.domain.leases.samples import IdleSample
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.records import replace

@@ -16,9 +16,10 @@ from typing import Final
 from corral.domain.instance import Instance
 from corral.domain.leases.due import is_given_up, is_proven, look_again_at, most_late
 from corral.domain.leases.ends import fixed_ends, fixed_reason, grace_of, not_before, precedence, runs_since
-from corral.domain.leases.idle import Activity, IdleJudgement, IdleSample, judge_idle
+from corral.domain.leases.idle import Activity, IdleJudgement, judge_idle
 from corral.domain.leases.lease import EndAction, EndCause, IdleRule, IdleSummary, LeaseState, Notice, Signal
 from corral.domain.leases.outlook import next_start
+from corral.domain.leases.samples import IdleSample
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import OperationKind
 from corral.domain.records import replace

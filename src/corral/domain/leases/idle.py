@@ -8,7 +8,6 @@ known and below its limit. What is not known counts as activity.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,23 +16,15 @@ from typing import Final
 
 from corral.domain.leases.durations import spoken
 from corral.domain.leases.lease import IdleRule, Signal
-from corral.domain.machine.utilization import LEAST_INTERVAL, Period, Sample, Series, Utilization
+from corral.domain.leases.samples import IdleSample, expected_distance, spoken_for
 
 COVERED: Final = 0.8
 """The share of the window that must be measured. Less, and an instance that worked in a gap is stopped; more, and a few
 lost measurements keep every idle instance running."""
-MOST_DISTANCE: Final = timedelta(seconds=60)
-"""The longest time that one measurement speaks for. Longer, and a gap counts as measured; shorter than the interval of
-the measurements, and no instance ever counts as idle."""
 MOST_LATE: Final = timedelta(seconds=60)
 """How late the provider publishes. The window ends with the newest measurement, and that is not older than this and two
 distances, one of which may be missed. Shorter, and rules of a few minutes never find four fifths measured; longer, and
 old measurements speak for the present."""
-
-LEAST_PLAUSIBLE: Final = 1.0
-"""Percent that at least one measure of a machine that runs exceeds: its image alone fills more of its disk. Lower, and
-a provider that sends zeros for want of measurements, or shares of one instead of percent, makes a working machine look
-idle; higher, and a machine with little on it never counts as idle."""
 
 
 class Activity(Enum):
@@ -42,15 +33,6 @@ class Activity(Enum):
     IDLE = auto()
     ACTIVE = auto()
     UNKNOWN = auto()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleSample:
-    """Measurements of one instance at one instant, in percent; None is unknown."""
-
-    at: datetime
-    gpu: float | None
-    cpu: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,51 +48,6 @@ class IdleJudgement:
     """The highest values since then; None: not requested."""
     measured_at: datetime | None = None
     """The time of the newest measurement; None: it is old, or none is needed."""
-
-
-def expected_distance(rule: IdleRule) -> timedelta:
-    """How far apart an instance is measured, and the longest time that one measurement speaks for."""
-    return min(max(rule.after / 10, LEAST_INTERVAL), MOST_DISTANCE)
-
-
-def from_utilization(seen: Utilization, within: Period, *, gpus: int) -> list[IdleSample]:
-    """
-    The samples in *seen*, one for each interval of *within*: the busiest GPU, and unknown where a value is missing.
-
-    Without values of each of the *gpus* of the machine the GPU is unknown, because neither the others nor an average
-    show a busy one. An interval without a measure above `LEAST_PLAUSIBLE` is unknown. The newest interval is left out
-    while it is incomplete, because its other values may not be published yet.
-    """
-    each_gpu = [_by_interval(one.gpu, within.interval) for one in seen.gpus]
-    cpu, average = _by_interval(seen.cpu, within.interval), _by_interval(seen.gpu, within.interval)
-    others = (seen.gpu, seen.gpu_memory, seen.memory, seen.disk, *(one.gpu_memory for one in seen.gpus))
-    every = [cpu, *each_gpu, *(_by_interval(one, within.interval) for one in others)]
-    samples: list[IdleSample] = []
-    is_complete = True
-    for place in sorted({place for one in every for place in one}):
-        found = [sample for one in every for sample in one.get(place, ())]
-        is_real = any(sample.value > LEAST_PLAUSIBLE for sample in found)
-        gpu, cpus = _highest([one.get(place) for one in each_gpu]), _highest([cpu.get(place)])
-        if gpu is not None:
-            highest = max([gpu, *(sample.value for sample in average.get(place, ()))])
-            gpu = highest if len(each_gpu) >= gpus else None
-        is_complete = not is_real or (gpu is not None and cpus is not None)
-        at = max(sample.at for sample in found)
-        samples.append(IdleSample(at=at, gpu=gpu if is_real else None, cpu=cpus if is_real else None))
-    return samples if is_complete else samples[:-1]
-
-
-def _by_interval(series: Series, interval: timedelta) -> dict[int, list[Sample]]:
-    """The measurements of *series* by the number of their interval."""
-    found: dict[int, list[Sample]] = defaultdict(list)
-    for sample in series:
-        found[math.floor(sample.at.timestamp() / interval.total_seconds())].append(sample)
-    return dict(found)
-
-
-def _highest(series: Sequence[Sequence[Sample] | None]) -> float | None:
-    """The highest value of all *series*; None if there are none, or one has no value."""
-    return max((sample.value for one in series for sample in one or ()), default=None) if all(series) else None
 
 
 def judge_idle(
@@ -179,23 +116,10 @@ def _judged(
                 return Activity.ACTIVE, f"{signal.upper()} {math.floor(value)} %"
     if ready_at > end - rule.after:
         return Activity.UNKNOWN, f"ready for less than {spoken(rule.after)}"
-    if signals and not unknown and _measured(rule, window, end) < COVERED * rule.after:
+    measured = spoken_for(window, expected_distance(rule), begin=end - rule.after, end=end)
+    if signals and not unknown and measured < COVERED * rule.after:
         unknown = f"measured for less than {COVERED:.0%} of {spoken(rule.after)}"
     return (Activity.UNKNOWN, unknown) if unknown else (Activity.IDLE, "")
-
-
-def _measured(rule: IdleRule, window: Sequence[IdleSample], end: datetime) -> timedelta:
-    """
-    How much of the time until *end* the samples of *window*, in the order of time, speak for.
-
-    Each speaks for the time since the one before it, and at most for the expected distance: not for a gap.
-    """
-    measured, last = timedelta(0), end - rule.after
-    for sample in window:
-        at = min(sample.at, end)
-        measured += min(at - last, expected_distance(rule))
-        last = at
-    return measured
 
 
 def _is_quiet(sample: IdleSample, rule: IdleRule, signals: Iterable[Signal]) -> bool:

@@ -20,7 +20,7 @@ from corral.domain.errors import GoalRefusedError
 from corral.domain.events import EventType, lease_events
 from corral.domain.instance import Instance
 from corral.domain.leases.decide import LeaseDecision, judge, needs_samples
-from corral.domain.leases.idle import IdleSample
+from corral.domain.leases.samples import IdleSample
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.operation import OperationKind
 from corral.domain.timing import iso

@@ -22,8 +22,14 @@ from corral.cloud.port import Cloud
 from corral.domain.errors import CircuitOpenError, CloudError, ShareUsedUpError, StoreUnavailableError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.leases.decide import LeaseDecision, judge
-from corral.domain.leases.idle import expected_distance, from_utilization
 from corral.domain.leases.lease import IdleRule
+from corral.domain.leases.samples import (
+    expected_distance,
+    from_utilization,
+    stored_begin,
+    stored_interval,
+    summarized,
+)
 from corral.domain.machine.utilization import LEAST_INTERVAL, POINTS, Period
 from corral.engine.observe.observations import reconcile_job
 from corral.jobs.queue import JobQueue
@@ -50,6 +56,7 @@ them. Shorter, and an idle machine is billed longer; longer, and many that wait 
 BEFORE_END_INTERVAL: Final = timedelta(seconds=10)
 """How often it is read in that time. Longer, and it is stopped although the provider already showed a load."""
 _LONG: Final = 1e9
+NOTHING: Final = timedelta(0)
 KEPT_BEYOND: Final = timedelta(minutes=3)
 """Measurements are kept for the idle time and this much longer, because the window may end at the newest one."""
 
@@ -158,13 +165,16 @@ class IdleSampler:
         new = [sample for sample in from_utilization(seen, kept, gpus=machine.gpus) if oldest <= sample.at <= now]
         if not new:
             return
+        until, distance, stored = new[-1].at, _interval(machine), stored_interval(_rule(machine))
+        if stored > distance:
+            new = summarized(new, stored, distance, begin=within.begin)
         async with self.database.transaction() as connection:
             await leases.add_samples(connection, machine.id, new, oldest=oldest)
             instance = await instances.load(connection, machine.id)
             known = await leases.samples(connection, machine.id)
             if instance is not None and _may_change(instance, judge(instance, known, self.clock.now())):
                 await self.queue.add([reconcile_job(instance.id, instance.phase)]).run(connection)
-        progress.until = new[-1].at
+        progress.until = until
 
 
 def _ends_soon(machine: MeasuredInstance, now: datetime) -> bool:
@@ -177,7 +187,11 @@ def _waits_long(machine: MeasuredInstance, now: datetime) -> bool:
 
 def _interval(machine: MeasuredInstance) -> timedelta:
     """How often it is read, if the share of the rate limit allows."""
-    return expected_distance(IdleRule(after=machine.after))
+    return expected_distance(_rule(machine))
+
+
+def _rule(machine: MeasuredInstance) -> IdleRule:
+    return IdleRule(after=machine.after)
 
 
 def _may_change(instance: Instance, decision: LeaseDecision) -> bool:
@@ -188,12 +202,14 @@ def _unread(machine: MeasuredInstance, until: datetime | None, now: datetime) ->
     """
     The time since *until*, at most the idle time and what one answer can hold.
 
-    It begins with the whole interval of *until*, which was perhaps measured only in part.
+    It begins with the whole interval of *until*, which was perhaps measured only in part, and if intervals are
+    summarized with the measurement before it.
     Its measurements are as close as the provider has them and an answer can hold, so that a short load is seen; of each
     interval the highest is stored.
     """
     earliest = now - min(machine.after + KEPT_BEYOND, POINTS * _interval(machine))
-    interval = _interval(machine).total_seconds()
-    begin = earliest if until is None else max(until - timedelta(seconds=until.timestamp() % interval), earliest)
+    interval, stored = _interval(machine), stored_interval(_rule(machine))
+    known = earliest if until is None else stored_begin(until, stored) - (interval if stored > interval else NOTHING)
+    begin = max(known, earliest)
     apart = timedelta(seconds=math.ceil((now - begin).total_seconds() / POINTS))
-    return Period(begin=begin, end=now, interval=min(max(apart, LEAST_INTERVAL), _interval(machine)))
+    return Period(begin=begin, end=now, interval=min(max(apart, LEAST_INTERVAL), interval))

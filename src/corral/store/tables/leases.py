@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.leases.idle import IdleSample
 from corral.domain.leases.lease import EndCause, Signal
+from corral.domain.leases.samples import IdleSample
 from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import SWEEP_SECONDS, Connection
 from corral.store.session.notifications import notification
@@ -40,15 +40,22 @@ WHERE {_HAS_IDLE_RULE} AND i.provider_id IS NOT NULL
 """  # noqa: S608  # constants
 _NEWEST: Final = """
 SELECT id, newest.at FROM unnest($1::text[]) AS id,
-LATERAL (SELECT max(at) AS at FROM corral_idle_samples WHERE instance_id = id) AS newest
+LATERAL (SELECT COALESCE(s.newest_at, s.at) AS at FROM corral_idle_samples AS s
+         WHERE s.instance_id = id ORDER BY s.at DESC LIMIT 1) AS newest
 """
-# Of one instant the highest value counts: a load that was once measured was there.
+SAMPLE_COLUMNS: Final = "COALESCE(newest_at, at) AS at, gpu, cpu, CASE WHEN newest_at IS NOT NULL THEN at END, measured"
+"""Of a measurement, as `sample_of` reads them."""
+_SAMPLES: Final = f"SELECT {SAMPLE_COLUMNS} FROM corral_idle_samples WHERE instance_id = $1 ORDER BY 1"  # noqa: S608
+# Of one instant the highest value counts: a load that was once measured was there. A summary replaces an unknown one
+# and becomes unknown, because it is made of all of its time.
 _ADD: Final = """
-WITH outdated AS (DELETE FROM corral_idle_samples WHERE instance_id = $1 AND at < $2)
-INSERT INTO corral_idle_samples AS s (instance_id, at, gpu, cpu)
-SELECT $1, * FROM unnest($3::timestamptz[], $4::float8[], $5::float8[])
+WITH outdated AS (DELETE FROM corral_idle_samples WHERE instance_id = $1 AND COALESCE(newest_at, at) < $2)
+INSERT INTO corral_idle_samples AS s (instance_id, at, gpu, cpu, newest_at, measured)
+SELECT $1, * FROM unnest($3::timestamptz[], $4::float8[], $5::float8[], $6::timestamptz[], $7::interval[])
 ON CONFLICT (instance_id, at) DO UPDATE
-SET gpu = GREATEST(s.gpu, excluded.gpu), cpu = GREATEST(s.cpu, excluded.cpu)
+SET gpu = CASE WHEN excluded.newest_at IS NULL OR excluded.gpu IS NOT NULL THEN GREATEST(s.gpu, excluded.gpu) END,
+    cpu = CASE WHEN excluded.newest_at IS NULL OR excluded.cpu IS NOT NULL THEN GREATEST(s.cpu, excluded.cpu) END,
+    newest_at = GREATEST(s.newest_at, excluded.newest_at), measured = GREATEST(s.measured, excluded.measured)
 """
 _WAKE_UNPLANNED: Final = f"""
 UPDATE corral_instances SET look_at = $1
@@ -98,17 +105,27 @@ async def newest_samples(connection: Connection, ids: Sequence[InstanceId]) -> d
 
 async def samples(connection: Connection, instance_id: InstanceId) -> list[IdleSample]:
     """The measurements of one instance that are kept, in order."""
-    rows = await connection.fetch(
-        "SELECT at, gpu, cpu FROM corral_idle_samples WHERE instance_id = $1 ORDER BY at", instance_id
-    )
-    return [IdleSample(at=row["at"], gpu=row["gpu"], cpu=row["cpu"]) for row in rows]
+    return [sample_of(*row) for row in await connection.fetch(_SAMPLES, instance_id)]
+
+
+def sample_of(
+    at: datetime, gpu: float | None, cpu: float | None, since: datetime | None, measured: timedelta | None
+) -> IdleSample:
+    """The measurement or summary in the columns `SAMPLE_COLUMNS`."""
+    return IdleSample(at=at, gpu=gpu, cpu=cpu, since=since, measured=measured or timedelta(0))
 
 
 async def add_samples(
     connection: Connection, instance_id: InstanceId, new: Sequence[IdleSample], *, oldest: datetime
 ) -> None:
-    """Store *new* measurements of one instance, and delete those before *oldest*."""
-    columns = [[each.at for each in new], [each.gpu for each in new], [each.cpu for each in new]]
+    """Store *new* measurements or summaries of one instance, and delete those before *oldest*."""
+    columns = (
+        [each.since or each.at for each in new],
+        [each.gpu for each in new],
+        [each.cpu for each in new],
+        [None if each.since is None else each.at for each in new],
+        [None if each.since is None else each.measured for each in new],
+    )
     await connection.execute(_ADD, instance_id, oldest, *columns)
 
 

@@ -9,8 +9,9 @@ from hypothesis import event, example, given
 from hypothesis import strategies as st
 from support.histories.leased import MINUTE, SECOND, T0, every, measured
 
-from corral.domain.leases.idle import Activity, IdleSample, expected_distance, judge_idle
+from corral.domain.leases.idle import Activity, judge_idle
 from corral.domain.leases.lease import IdleRule, Signal
+from corral.domain.leases.samples import IdleSample, expected_distance
 
 _RULES = st.builds(
     IdleRule,

@@ -13,9 +13,9 @@ from support.histories.leased import MINUTE, SECOND, T0, leased
 
 from corral.domain.leases.changes import Extension, after_command, extended, lease_replaced, used
 from corral.domain.leases.decide import judge
-from corral.domain.leases.idle import IdleSample
 from corral.domain.leases.lease import EndAction, EndCause, IdleRule, Lease, LeaseState, Notice, Schedule
 from corral.domain.leases.outlook import expected_end
+from corral.domain.leases.samples import IdleSample
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import OperationKind
 from corral.domain.records import replace

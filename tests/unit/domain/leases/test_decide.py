@@ -11,8 +11,8 @@ from support.histories.leased import HOUR, MINUTE, SECOND, T0, every, leased, me
 from corral.domain.instance import Instance
 from corral.domain.leases.changes import after_command
 from corral.domain.leases.decide import LeaseDecision, judge, needs_samples
-from corral.domain.leases.idle import IdleSample
 from corral.domain.leases.lease import EndAction, EndCause, IdleRule, Lease, Notice, Schedule, Signal
+from corral.domain.leases.samples import IdleSample
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind

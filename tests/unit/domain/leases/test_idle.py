@@ -7,8 +7,9 @@ from datetime import datetime
 import pytest
 from support.histories.leased import MINUTE, SECOND, T0, every, measured
 
-from corral.domain.leases.idle import Activity, IdleSample, from_utilization, judge_idle
+from corral.domain.leases.idle import Activity, judge_idle
 from corral.domain.leases.lease import IdleRule, Signal
+from corral.domain.leases.samples import IdleSample, from_utilization
 from corral.domain.machine.utilization import GpuUtilization, Period, Sample, Series, Utilization
 
 WITHIN = Period(begin=T0, end=T0 + 5 * MINUTE, interval=15 * SECOND)

@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import Final
 
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.leases.idle import IdleSample
+from corral.domain.leases.samples import IdleSample
 from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Connection
 from corral.store.sql.instance_codec import instance_of
+from corral.store.tables.leases import SAMPLE_COLUMNS, sample_of
 
 _PRESENT: Final = f"lease IS NOT NULL AND phase <> '{Phase.TERMINATED.value}'"
 _HAS: Final = " OR ".join(f"lease #>> '{{lease,{part}}}' IS NOT NULL" for part in ("max_duration", "idle", "schedule"))
@@ -61,9 +62,11 @@ async def leased(connection: Connection) -> list[Instance]:
 async def samples_of(connection: Connection, ids: Sequence[InstanceId]) -> Mapping[InstanceId, list[IdleSample]]:
     """The measurements of each of *ids*, in the order of time."""
     rows = await connection.fetch(
-        "SELECT instance_id, at, gpu, cpu FROM corral_idle_samples WHERE instance_id = ANY($1) ORDER BY at", list(ids)
+        f"SELECT instance_id, {SAMPLE_COLUMNS} FROM corral_idle_samples"  # noqa: S608  # constants
+        " WHERE instance_id = ANY($1) ORDER BY 2",
+        list(ids),
     )
     found = defaultdict[InstanceId, list[IdleSample]](list)
-    for row in rows:
-        found[InstanceId(row["instance_id"])].append(IdleSample(at=row["at"], gpu=row["gpu"], cpu=row["cpu"]))
+    for instance_id, *columns in rows:
+        found[InstanceId(instance_id)].append(sample_of(*columns))
     return found
