@@ -54,18 +54,20 @@ def from_utilization(seen: Utilization, within: Period, *, gpus: int) -> list[Id
     The samples in *seen*, one for each interval of *within*: the busiest GPU, and unknown where a value is missing.
 
     Without values of each of the *gpus* of the machine the GPU is unknown, because neither the others nor an average
-    show a busy one. An interval without a measure above `LEAST_PLAUSIBLE` is unknown. The newest interval is left out
-    while it is incomplete, because its other values may not be published yet.
+    show a busy one. An interval without a measure above `LEAST_PLAUSIBLE`, or in which no memory is in use, is unknown:
+    its values are not measured. The newest interval is left out while it is incomplete, because its other values may
+    not be published yet.
     """
     each_gpu = [_by_interval(one.gpu, within.interval) for one in seen.gpus]
-    cpu, average = _by_interval(seen.cpu, within.interval), _by_interval(seen.gpu, within.interval)
-    others = (seen.gpu, seen.gpu_memory, seen.memory, seen.disk, *(one.gpu_memory for one in seen.gpus))
-    every = [cpu, *each_gpu, *(_by_interval(one, within.interval) for one in others)]
+    cpu, average, memory = (_by_interval(one, within.interval) for one in (seen.cpu, seen.gpu, seen.memory))
+    others = (seen.gpu, seen.gpu_memory, seen.disk, *(one.gpu_memory for one in seen.gpus))
+    every = [cpu, memory, *each_gpu, *(_by_interval(one, within.interval) for one in others)]
     samples: list[IdleSample] = []
     is_complete = True
     for place in sorted({place for one in every for place in one}):
         found = [sample for one in every for sample in one.get(place, ())]
         is_real = any(sample.value > LEAST_PLAUSIBLE for sample in found)
+        is_real = is_real and all(sample.value > 0 for sample in memory.get(place, ()))
         gpu, cpus = _highest([one.get(place) for one in each_gpu]), _highest([cpu.get(place)])
         if gpu is not None:
             highest = max([gpu, *(sample.value for sample in average.get(place, ()))])

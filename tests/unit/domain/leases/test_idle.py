@@ -67,6 +67,14 @@ def test_a_measurement_in_shares_of_one_is_unknown() -> None:
     assert read(seen) == [(T0, None, None), (T0 + 15 * SECOND, 0.97, 0.4)]
 
 
+def test_a_measurement_without_any_memory_in_use_is_unknown() -> None:
+    """A machine that runs uses some: the others, which come from the same place, may be zeros for want of values too."""
+    idle = GpuUtilization(id="0", gpu=series(0.0, 0.0), gpu_memory=series(0.0, 0.0))
+    seen = Utilization(cpu=series(2.0, 2.0), memory=series(0.0, 0.4), disk=series(30.0, 30.0), gpus=(idle,))
+
+    assert read(seen) == [(T0, None, None), (T0 + 15 * SECOND, 0.0, 2.0)]
+
+
 def test_a_measurement_with_nothing_but_zeros_is_unknown() -> None:
     """A machine that runs uses some memory and disk."""
     zeros = GpuUtilization(id="0", gpu=series(0.0, 0.0), gpu_memory=series(0.0, 0.0))
