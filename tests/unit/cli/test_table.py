@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from corral.cli.commands.listing import COLUMNS as INSTANCE_COLUMNS
+from corral.cli.commands.listing import DEFAULT_COLUMNS
 from corral.cli.table import Layout, table_lines
 
 COLUMNS = (
@@ -59,3 +61,14 @@ def test_what_came_from_elsewhere_cannot_steer_the_terminal() -> None:
     (_, row) = table_lines([Layout(name="gpu")], [["RTX\x1b[2J\r4090"]], 80)
 
     assert row.plain == "RTX [2J 4090"
+
+
+def test_when_an_instance_ends_is_never_shortened() -> None:
+    """On 80 columns the region is left out instead: a time that is cut says nothing."""
+    names = [*DEFAULT_COLUMNS, "ends"]
+    row = ["large-model", "ready", "RTX 4090 24GB", "CN-HK-01", "$0.35/h", "12m", "in 7 h 59 min: max duration"]
+    heading, line = (each.plain for each in table_lines([INSTANCE_COLUMNS[name].layout for name in names], [row], 80))
+
+    assert heading.split() == ["NAME", "STATUS", "GPU", "PRICE", "AGE", "ENDS"]
+    assert line.endswith("in 7 h 59 min: max duration")
+    assert len(line) <= 80

@@ -81,7 +81,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
         _column("region", lambda i, _: i.region, lambda i: i.region, rank=3),
         _column("price", lambda i, _: rate(i.price) if is_billed(i) else None, lambda i: i.price or 0.0, rank=1),
         _column("age", lambda i, now: age(now - i.created_at), lambda i: -i.created_at.timestamp()),
-        _column("ends", ends, lambda i: _end_of(i).timestamp(), shrinks_to=9),
+        _column("ends", ends, lambda i: _end_of(i).timestamp()),
         _column("owner", lambda i, _: i.created_by, lambda i: i.created_by or "", shrinks_to=8),
         _column("labels", lambda i, _: labels_of(i) or None, labels_of, shrinks_to=12),
         _column("billing", lambda i, _: i.billing_mode, lambda i: i.billing_mode or ""),
