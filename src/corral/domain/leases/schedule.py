@@ -7,6 +7,7 @@ that daylight saving skips is applied when the clock is set forward, and one tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -21,7 +22,10 @@ from corral.domain.leases.lease import Schedule
 LEAST_APART: Final = timedelta(minutes=5)
 """Between two times of one expression. Shorter, and an instance is stopped and started without ever being used."""
 LONGEST_EXPRESSION: Final = 100
-_FIELDS: Final = 5
+_HIGHEST: Final = {"minute": 59, "hour": 23, "day of the month": 31, "month": 12, "day of the week": 7}
+"""The highest number of each field. `cronsim` takes any step, and one beyond the field is a mistake: it comes at the first value only."""
+_NUMBER: Final = re.compile(r"[0-9]+")
+_DIGITS: Final = 2
 _CHECKED: Final = 300
 """How many times of an expression are looked at to find two that are too close: at five minutes a day has 288."""
 _CHECKED_UNTIL: Final = 2033
@@ -33,8 +37,12 @@ _SECOND: Final = timedelta(seconds=1)
 @lru_cache(maxsize=256)
 def expression_problem(expression: str) -> str | None:
     """What is wrong with a cron expression, as the rule that it breaks; None: nothing."""
-    if len(expression) > LONGEST_EXPRESSION or len(expression.split()) != _FIELDS:
+    fields = expression.split()
+    if len(expression) > LONGEST_EXPRESSION or len(fields) != len(_HIGHEST):
         return f"must be a cron expression of five fields and at most {LONGEST_EXPRESSION} characters"
+    for field, (name, highest) in zip(fields, _HIGHEST.items(), strict=True):
+        if any(len(number) > _DIGITS or int(number) > highest for number in _NUMBER.findall(field)):
+            return f"must be a cron expression: the {name} has a number above {highest}"
     try:
         times = CronSim(expression, _REFERENCE)
         first = next(times, None)
@@ -49,7 +57,11 @@ def expression_problem(expression: str) -> str | None:
 
 
 def is_timezone(name: str) -> bool:
-    """Whether *name* is a zone of the IANA database; `localtime` is not, because it differs between machines."""
+    """
+    Whether *name* is a zone of the IANA database.
+
+    `localtime` is not, because it differs between machines, nor is `Factory`, which means that none was chosen.
+    """
     return name in _zone_names()
 
 
@@ -137,4 +149,4 @@ def _zone(name: str) -> ZoneInfo | None:
 
 @lru_cache(maxsize=1)
 def _zone_names() -> frozenset[str]:
-    return frozenset(available_timezones()) - {"localtime"}
+    return frozenset(available_timezones()) - {"localtime", "Factory"}
