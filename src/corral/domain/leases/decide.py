@@ -83,7 +83,10 @@ def _running(instance: Instance, state: LeaseState, judgement: IdleJudgement | N
         times = [end - grace for end, grace, _ in known]
         return LeaseDecision(state=state, wake_at=min([*times, *_unused_at(instance, state, now)], default=None))
     ends_at, cause = min(near, key=precedence)
-    reason = judgement.reason if cause is EndCause.IDLE and judgement is not None else fixed_reason(lease, cause)
+    if cause is EndCause.IDLE and judgement is not None:
+        reason = judgement.reason
+    else:
+        reason = fixed_reason(state, cause, {cause: end for end, _, cause in known}[cause])
     notice = Notice(cause=cause, reason=reason, given_at=now, ends_at=ends_at)
     noticed = replace(state, notice=notice)
     return LeaseDecision(state=noticed, cause=cause, because=_because(notice), wake_at=ends_at)

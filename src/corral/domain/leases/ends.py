@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from corral.domain.instance import Instance
@@ -64,8 +64,13 @@ def grace_of(lease: Lease, cause: EndCause) -> timedelta:
     return lease.grace if most is None else min(lease.grace, most)
 
 
-def fixed_reason(lease: Lease, cause: EndCause) -> str:
-    """Why the maximum duration or the schedule ends it, for a person."""
+def fixed_reason(state: LeaseState, cause: EndCause, end: datetime) -> str:
+    """Why the maximum duration or the schedule ends it at *end*, for a person."""
+    lease = state.lease
     if cause is EndCause.MAX_DURATION and lease.max_duration is not None:
-        return f"maximum duration of {spoken(lease.max_duration)}"
-    return "" if lease.schedule is None else f"schedule {lease.schedule.stop} {lease.schedule.timezone}"
+        reason = f"maximum duration of {spoken(lease.max_duration)}"
+    else:
+        reason = "" if lease.schedule is None else f"schedule {lease.schedule.stop} {lease.schedule.timezone}"
+    return (
+        f"{reason}, extended until {end.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if end == state.extended_until else reason
+    )

@@ -42,7 +42,7 @@ def expected_end(instance: Instance, now: datetime) -> ExpectedEnd | None:
     if not ends:
         return None
     ends_at, cause = min(ends, key=precedence)
-    reason = fixed_reason(state.lease, cause)
+    reason = fixed_reason(state, cause, ends_at)
     if cause is EndCause.IDLE and quiet is not None and rule is not None:
         since = quiet.quiet_since.astimezone(UTC)
         reason = f"{measures(quiet.gpu, quiet.cpu)} since {since:%H:%M} UTC; idle after {spoken(rule.after)}"

@@ -23,7 +23,8 @@ LEAST_APART: Final = timedelta(minutes=5)
 """Between two times of one expression. Shorter, and an instance is stopped and started without ever being used."""
 LONGEST_EXPRESSION: Final = 100
 _HIGHEST: Final = {"minute": 59, "hour": 23, "day of the month": 31, "month": 12, "day of the week": 7}
-"""The highest number of each field. `cronsim` takes any step, and one beyond the field is a mistake: it comes at the first value only."""
+"""The highest number of each field. `cronsim` takes any step, and one beyond the field is a mistake: it comes at the
+first value only."""
 _NUMBER: Final = re.compile(r"[0-9]+")
 _DIGITS: Final = 2
 _CHECKED: Final = 300

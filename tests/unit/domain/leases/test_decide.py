@@ -12,6 +12,7 @@ from corral.domain.instance import Instance
 from corral.domain.leases.changes import after_command
 from corral.domain.leases.decide import LeaseDecision, judge, needs_samples
 from corral.domain.leases.lease import EndAction, EndCause, IdleRule, Lease, Notice, Schedule, Signal
+from corral.domain.leases.outlook import expected_end
 from corral.domain.leases.samples import IdleSample
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
@@ -182,6 +183,10 @@ def test_an_extension_delays_every_cause() -> None:
     given = notice(instance, until - 10 * MINUTE)
     assert given is not None
     assert (given.cause, given.ends_at) == (EndCause.MAX_DURATION, until)
+    assert given.reason == "maximum duration of 1 h, extended until 2026-11-16 22:00 UTC"
+    end = expected_end(instance, T0 + HOUR)
+    assert end is not None
+    assert end.reason == given.reason
 
 
 def test_at_the_same_time_the_maximum_duration_wins_then_the_schedule() -> None:

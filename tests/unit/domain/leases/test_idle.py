@@ -68,7 +68,7 @@ def test_a_measurement_in_shares_of_one_is_unknown() -> None:
 
 
 def test_a_measurement_without_any_memory_in_use_is_unknown() -> None:
-    """A machine that runs uses some: the others, which come from the same place, may be zeros for want of values too."""
+    """A machine that runs uses some: the other values may be zeros for want of measurements, too."""
     idle = GpuUtilization(id="0", gpu=series(0.0, 0.0), gpu_memory=series(0.0, 0.0))
     seen = Utilization(cpu=series(2.0, 2.0), memory=series(0.0, 0.4), disk=series(30.0, 30.0), gpus=(idle,))
 
