@@ -75,7 +75,7 @@ class RequestContext:
     is_settled: bool = False
     """Whether the response to `key` is stored, or need not be."""
     is_audited: bool = False
-    """Whether the audit line is committed."""
+    """Whether the audit line is committed, or there is to be none."""
     problems: tuple[FieldProblem, ...] = ()
     """What is invalid beside the body, for a route that reports everything at once."""
 

@@ -82,6 +82,7 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
         400: ("LEASE_TOO_LONG",),
         409: ("NO_LEASE", "INSTANCE_NOT_RUNNING"),
     },
+    ("patch", "/api/instances/{instance_id}/lease"): {409: ("INSTANCE_NOT_RUNNING",)},
     ("post", "/api/instances/sync"): PROVIDER,
     ("get", "/api/instances/{instance_id}/credentials"): {409: ("NO_CREDENTIALS_YET",)},
     ("get", "/api/instances/{instance_id}/logs"): LOGS,

@@ -15,12 +15,13 @@ import msgspec
 
 from corral.base.clock import Clock
 from corral.cache.registry import CacheName, CacheRegistry
-from corral.domain.errors import SpecInvalidError
+from corral.domain.errors import GoalRefusedError, SpecInvalidError
 from corral.domain.events import Change, lease_events
 from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.leases.changes import Extension, extended, lease_replaced, used
 from corral.domain.leases.lease import LeaseState
+from corral.domain.lifecycle.phases import Goal
 from corral.domain.operation import InstanceWithOperation
 from corral.domain.requests.lease import LeaseChange, LeaseDefaults, changed
 from corral.engine.commands.context import CommandContext
@@ -49,11 +50,17 @@ class ChangeLease:
         """
         Merge *change* into the lease of the instance; returns the instance, and whether anything changed.
 
-        Raises NotFoundError, and SpecInvalidError if the merged lease is not possible. Allowed in every phase. What
-        changes nothing writes no event and no audit line.
+        Raises NotFoundError, SpecInvalidError if the merged lease is not possible, and GoalRefusedError if the instance
+        is deleted or being deleted. What changes nothing writes no event and no audit line.
         """
         async with self.database.transaction() as connection:
             before = await _locked(connection, given_id)
+            if before.goal is Goal.GONE:
+                raise GoalRefusedError(
+                    f"{before.request.name!r} is {before.phase}: its lease has no effect any more",
+                    code="INSTANCE_NOT_RUNNING",
+                    details={"instanceId": before.id, "status": before.phase.value},
+                )
             now, present = self.clock.now(), None if before.lease is None else before.lease.lease
             merged = changed(present, change, self.defaults)
             if isinstance(merged, tuple):
@@ -93,23 +100,21 @@ class ChangeLease:
         self.caches.drop(CacheName.INSTANCE_DETAILS, after.id)
         return response
 
-    async def use(
-        self, given_id: str, at: datetime | None, context: CommandContext
-    ) -> tuple[InstanceId, datetime, bool]:
+    async def use(self, given_id: str, at: datetime | None, context: CommandContext) -> tuple[InstanceId, datetime]:
         """
-        Record a use of the instance at *at*, by default now; returns its id, its last use, and whether that is new.
+        Record a use of the instance at *at*, by default now; returns its id and its last use.
 
-        A use earlier than the last one that is recorded changes nothing. Raises NotFoundError.
+        A use earlier than the last one that is recorded changes nothing. One that cancels a notice has an audit line;
+        others have none, because each open session reports one every minute. Raises NotFoundError.
         """
         async with self.database.transaction() as connection:
             before = await _locked(connection, given_id)
             now = self.clock.now()
             state = used(before, at, now)
-            is_new = state != before.lease
-            if is_new:
+            if state != before.lease:
                 await self._write(connection, before, state, because="it was used", now=now, context=context)
         self.caches.drop(CacheName.INSTANCE_DETAILS, before.id)
-        return before.id, state.last_used_at or now, is_new
+        return before.id, state.last_used_at or now
 
     async def _write(
         self,
@@ -121,16 +126,15 @@ class ChangeLease:
         now: datetime,
         context: CommandContext,
     ) -> Instance:
-        """Write the lease, its event and the audit line; a use that cancels no notice is no event."""
+        """Write the lease, its event and the audit line; a use that cancels no notice has neither."""
         after = replace(before, lease=state)
-        line = audit.append([context.line(at=now, instance_id=after.id)])
         if lease_events(before, after):
+            line = audit.append([context.line(at=now, instance_id=after.id)])
             change = Change(before=before, after=after, because=because, at=now)
             writes = [leases.change(after, wake_at=now), line]
             is_written = await self.event_publisher.write(connection, writes, [change])
         else:
             is_written = bool(await leases.change(after, wake_at=None).run(connection))
-            await line.run(connection)
         if not is_written:
             raise instances.stale(before)
         return instances.updated(after)

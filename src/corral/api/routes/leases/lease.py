@@ -50,7 +50,7 @@ def handlers(engine: Engine) -> list[HTTPRouteHandler]:
     )
     async def change_lease(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """
-        A merge patch: what is left out stays as it is, null removes it. Allowed in every phase.
+        A merge patch: what is left out stays as it is, null removes it. Allowed until the instance is deleted.
 
         A notice that was given is withdrawn; if the new lease ends the instance, too, notice is given again.
         """
@@ -101,8 +101,8 @@ def handlers(engine: Engine) -> list[HTTPRouteHandler]:
         """
         context = context_of(request.scope)
         at = read_use(await body_of(request), beside=context.problems)
-        own_id, last, is_new = await engine.lease.use(instance_id, at, context.command(HTTPStatus.OK))
-        context.is_audited = is_new
+        own_id, last = await engine.lease.use(instance_id, at, context.command(HTTPStatus.OK))
+        context.is_audited = True  # or need not be: a report a minute of each session would flood the log
         body = LastUse(instance_id=own_id, last_used_at=iso(last))
         return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(body))
 
