@@ -37,7 +37,7 @@ def is_proven(rule: IdleRule, notice: Notice, judgement: IdleJudgement, now: dat
     is_prompt = notice.awaited_since is None and now - notice.ends_at <= PROMPT
     if not is_prompt and now < _reported_at(rule, notice, now):
         return False
-    if rule.signals == {Signal.LAST_USED}:
+    if rule.signals == frozenset({Signal.LAST_USED}):
         return True
     needed = notice.given_at if is_prompt else notice.ends_at
     return judgement.measured_at is not None and judgement.measured_at > needed

@@ -16,10 +16,11 @@ RULE = IdleRule(after=100 * MINUTE)
 _VALUES = st.sampled_from([(1.0, 2.0)] * 60 + [(None, 2.0), (1.0, None), (5.0, 1.0), (0.0, 10.0)])
 _DISTANCES = st.sampled_from([60] * 30 + [15, 45, 75, 240, 900])
 _HISTORIES = st.lists(st.tuples(_DISTANCES, _VALUES), min_size=100, max_size=170)
-_QUIET = [(60, (1.0, 2.0))] * 120
+History = list[tuple[int, tuple[float | None, float | None]]]
+_QUIET: History = [(60, (1.0, 2.0))] * 120
 
 
-def samples_of(history: list[tuple[int, tuple[float | None, float | None]]]) -> list[IdleSample]:
+def samples_of(history: History) -> list[IdleSample]:
     at, found = T0, list[IdleSample]()
     for distance, (gpu, cpu) in history:
         at += distance * SECOND
@@ -33,9 +34,7 @@ def judged(samples: list[IdleSample], known: list[IdleSample]) -> IdleJudgement:
 
 
 @given(history=_HISTORIES | st.just(_QUIET), interval=st.sampled_from([90, 300, 450, 1000]))
-def test_a_summary_proves_no_more_than_its_measurements(
-    history: list[tuple[int, tuple[float | None, float | None]]], interval: int
-) -> None:
+def test_a_summary_proves_no_more_than_its_measurements(history: History, interval: int) -> None:
     """Every value counts for all of its time, one unknown makes it unknown, and gaps stay gaps."""
     samples = samples_of(history)
     summaries = summarized(samples, interval * SECOND, expected_distance(RULE), begin=T0 - MINUTE)
