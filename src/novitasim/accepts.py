@@ -146,6 +146,13 @@ def log_stream() -> Accepts:
     )
 
 
+def odd_answers() -> Accepts:
+    """Fields of answers, and what they are instead."""
+    return text(
+        "CALL.FIELD=missing or CALL.FIELD=JSON, several joined by ;", r"|[a-z_]+\.\w+=[^;]+(;[a-z_]+\.\w+=[^;]+)*"
+    )
+
+
 def load() -> Accepts:
     """How busy an instance is."""
     return Accepts("varying, or 0 to 100", choice("varying", *map(str, range(101))).read)

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from novitasim import accepts
 from novitasim.accepts import Accepts, Span, choice, one_of, seconds, setting, span, text, whole, yes_no
-from novitasim.bill_settings import BillSettings
+from novitasim.answer_settings import AnswerSettings
 
 
 class SettingError(ValueError):
@@ -24,7 +24,7 @@ class SettingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(BillSettings):
+class Settings(AnswerSettings):
     """How this provider behaves."""
 
     # Time
@@ -248,11 +248,11 @@ class Settings(BillSettings):
 
 
 def fields() -> dict[str, tuple[Accepts, str, object]]:
-    """Every setting: what it accepts, what it means, its default; those of the bill come last."""
-    of_bill = {field.name for field in dataclasses.fields(BillSettings)}
+    """Every setting: what it accepts, what it means, its default; those of answers and the bill come last."""
+    last = {field.name for field in dataclasses.fields(AnswerSettings)}
     return {
         field.name: (cast("Accepts", field.metadata["accepts"]), str(field.metadata["means"]), field.default)
-        for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in of_bill)
+        for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in last)
     }
 
 

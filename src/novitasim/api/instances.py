@@ -8,6 +8,7 @@ from collections.abc import Callable
 from novitasim.api import create_request
 from novitasim.api.call import Call, Reply, Route, acted, answer, page
 from novitasim.api.create_request import invalid, objects, text, whole
+from novitasim.api.refusal import RefusalError
 from novitasim.world import commands
 from novitasim.world.account import Job
 from novitasim.world.instance import Instance, Mount
@@ -20,7 +21,15 @@ _MOST_DISK_GB = 6144
 
 def create(call: Call) -> Reply:
     """POST /gpu/instance/create."""
-    instance = commands.create(call.world, create_request.read(call.body, call.world.settings), call.now)
+    order = create_request.read(call.body, call.world.settings)
+    try:
+        instance = commands.create(call.world, order, call.now)
+    except RefusalError:
+        products = call.world.catalog.products
+        if call.world.settings.refused_create == "created" and order.product_id not in products:
+            cheapest = min(products.values(), key=lambda product: product.price_e5)
+            commands.create(call.world, dataclasses.replace(order, product_id=cheapest.id), call.now)
+        raise
     return answer({"id": instance.id}, instance_id=instance.id)
 
 
@@ -181,7 +190,8 @@ def _acted(call: Call, instance: Instance) -> Reply:
 
 
 def _matches(call: Call, instance: Instance, as_of: float, product_name: str, status: str) -> bool:
-    if status and instance.status(as_of) != status:
+    how = call.world.settings.status_filter
+    if status and how != "ignored" and (how == "nothing" or instance.status(as_of) != status):
         return False
     if not product_name:
         return True

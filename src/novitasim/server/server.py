@@ -8,11 +8,12 @@ the answer leaves.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from email.utils import formatdate
 
 import msgspec
 from aiohttp import web
 
-from novitasim.api import refusal
+from novitasim.api import odd_answers, refusal
 from novitasim.api.call import Reply, Route
 from novitasim.api.create_request import invalid
 from novitasim.api.refusal import RefusalError
@@ -45,7 +46,19 @@ class Provider:
         self._route = route
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer, or fail as a fault rule says."""
+        """Answer, or fail as a fault rule says, with the headers of every answer."""
+        response = await self._answer(request)
+        if not response.prepared:
+            response.headers.update(self._headers())
+        return response
+
+    def _headers(self) -> dict[str, str]:
+        settings = self._simulator.world.settings
+        at = self._simulator.clock.watch() + settings.clock_ahead_seconds
+        limit = {"X-RateLimit-Limit": str(settings.rate_limit_per_minute)} if settings.rate_headers == "limit" else {}
+        return {"Date": formatdate(at, usegmt=True), **limit}
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         calls, endpoint = self._simulator.calls, self._route.endpoint
         calls.arrived(endpoint, self._simulator.clock.watch())
         content = await request.read() if request.can_read_body else b""
@@ -117,13 +130,14 @@ class Provider:
                 return injection.drop(request)
 
     def _do(self, query: dict[str, str], body: dict[str, object]) -> Reply:
+        odd = self._simulator.world.settings.odd_answers
         try:
             answer = self._route.handler(self._simulator.call(query, body))
         except RefusalError as refused:
             metadata = self._simulator.world.settings.error_metadata
-            return Reply(_encode(refusal.body(refused, metadata=metadata)), status=refused.status)
+            answer = Reply(_encode(refusal.body(refused, metadata=metadata)), status=refused.status)
         self._simulator.record()
-        return answer
+        return odd_answers.applied(odd, self._route.endpoint, answer) if odd else answer
 
     def _admission(self, request: web.Request) -> web.StreamResponse | None:
         simulator = self._simulator
