@@ -33,6 +33,7 @@ from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.tables import all_transitions, happy_path
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
+from corral.domain.verification.table import CHECKS
 from corral.engine.queries import fleet
 from novitasim import reference as simulator
 
@@ -156,6 +157,21 @@ def _families(families: Iterable[MetricFamily]) -> list[str]:
     return ["| name | kind | labels | meaning |", "|---|---|---|---|", *rows]
 
 
+def verification_page() -> str:
+    """Every assumption that `corral verify` checks."""
+    rows = []
+    for check in CHECKS:
+        setting = f" Setting: {check.setting}." if check.setting else ""
+        copes = "yes" if check.copes else "**no**"
+        rows.append(f"| `{check.id}` | {_sentence(check.assumes)} | {_sentence(check.otherwise)}{setting} | {copes} |")
+    return page(
+        "What Corral assumes about the provider",
+        "The checks of `corral verify`. *Copes*: whether Corral works as promised where the assumption does not hold, "
+        "so that there is nothing to do. [How to use it](../how-to/verify.md).",
+        ["| check | assumption | what Corral does otherwise | copes |", "|---|---|---|---|", *rows],
+    )
+
+
 def simulator_page() -> str:
     """The page about the simulator, with the tables of its settings, faults and calls renewed."""
     return simulator.renewed((HOME / "../simulator.md").read_text(encoding="utf-8"))
@@ -168,6 +184,7 @@ PAGES = {
     "events.md": events_page,
     "cli.md": cli_page,
     "metrics.md": metrics_page,
+    "verification.md": verification_page,
     "api.md": routes.api_page,
     "openapi.json": routes.openapi_page,
     "../grafana/corral.json": grafana.dashboard,
@@ -243,6 +260,10 @@ def _members(enum: type[StrEnum]) -> list[str]:
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
     }
     return [f"- `{member}`: {meanings[member.name]}" for member in enum]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _advice(code: str) -> str:

@@ -22,6 +22,7 @@ PAGES: dict[str, list[pages.Lesson]] = {
     "costs": [],
     "bill": [],
     "webhooks": [],
+    "verify": [FIRST],
 }
 """Each page, and what was done before it is read."""
 ELSEWHERE = {"backup"}

@@ -21,6 +21,7 @@ from corral_client import (
 )
 
 INTERRUPTED: Final = 130
+MACHINE_LEFT: Final = 5
 
 EXIT_CODES: Final[Mapping[type[Exception], int]] = {
     # of the service's parts, in this process
@@ -39,11 +40,11 @@ EXIT_CODES: Final[Mapping[type[Exception], int]] = {
 
 MEANINGS: Final[Mapping[int, str]] = {
     0: "it is done",
-    1: "an error, explained in one sentence; also: not ready within `--timeout`, or `doctor` found something",
+    1: "an error, explained in one sentence; also: not ready within `--timeout`; `doctor` or `verify` found something",
     2: "bad usage, a bad setting, a file that cannot be read, or a value the service does not accept",
     3: "the service or its database cannot be reached",
     4: "there is no such instance, product or template, or the product is sold out",
-    5: "the instance failed; `corral why NAME` says more",
+    MACHINE_LEFT: "the instance failed; `corral why NAME` says more; or `verify` may have left its machine behind",
     INTERRUPTED: "interrupted with Ctrl-C; the service continues what was started",
 }
 

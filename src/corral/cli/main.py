@@ -13,7 +13,7 @@ import typer
 import corral_client
 from corral.cli.commands import change, costs, create, inspect, instance, keys, labels, lease, listing, login, records
 from corral.cli.commands.machine import forward, logs, ssh, top
-from corral.cli.commands.service import doctor, recovery, serve
+from corral.cli.commands.service import doctor, recovery, serve, verify
 from corral.cli.completion import rejoin_words
 from corral.cli.environment import open_standard_streams
 from corral.cli.exit_codes import INTERRUPTED, MEANINGS, exit_code, explain
@@ -32,7 +32,7 @@ cli = typer.Typer(
 )
 for group in (
     *(create, listing, instance, change, lease, labels, logs, top, ssh, forward),
-    *(inspect, records, login, serve, doctor, recovery),
+    *(inspect, records, login, serve, doctor, verify, recovery),
 ):
     cli.add_typer(group.commands)
 cli.add_typer(costs.commands, rich_help_panel="Look inside")

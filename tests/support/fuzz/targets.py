@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from support.fuzz import callers, machines, outside_texts, provider
+from support.fuzz import callers, machines, outside_texts, provider, verification
 from support.fuzz.target import Target
 
 TARGETS: Final[Mapping[str, Target]] = {
@@ -26,6 +26,7 @@ TARGETS: Final[Mapping[str, Target]] = {
         "login": machines.read_login,
         "measurements": machines.read_measurements,
         "bill": provider.read_answer,
+        "verification": verification.read_answers,
     }.items()
 }
 """Four of them share their function: what they begin with decides where they get to."""

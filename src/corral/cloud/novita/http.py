@@ -9,6 +9,8 @@ followed: the key must not be sent elsewhere. Neither bodies nor keys are logged
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -36,6 +38,18 @@ KEEP_IDLE_SECONDS: Final = 15.0
 _SUCCESS: Final = range(200, 300)
 _ANY_ZLIB: Final = 32 + zlib.MAX_WBITS
 _CHUNK: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawResponse:
+    """An answer before anything of it is understood."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    """Whatever the case of their names."""
+    content: bytes | None = field(repr=False)
+    """Unpacked; None if it is longer than the limit of the call."""
+    provider_time: datetime | None
 
 
 class HttpExchange:
@@ -83,8 +97,8 @@ class HttpExchange:
                 seconds = round(self._clock.monotonic() - began, 4)
                 log.debug("cloud.called", endpoint=call.endpoint, status=status, because=because, seconds=seconds)
 
-    async def _send(self, call: Call) -> tuple[int, bytes]:
-        """The status and content of a success."""
+    async def read(self, call: Call) -> RawResponse:
+        """Send *call* once and return its answer, also a refusal; raises FaultError without a whole one."""
         session = self._opened()
         if call.before_send is not None:
             await call.before_send()
@@ -94,18 +108,25 @@ class HttpExchange:
                 call.method, base + call.path, params=call.query, data=call.body, allow_redirects=False
             ) as response:
                 self.provider_time = _date(response.headers.get("Date"))
-                if response.status in _SUCCESS:
-                    content = await _content(response, call.most_bytes)
-                    if content is None:
-                        raise faults.unreadable(response.status, f"an answer of more than {call.most_bytes} bytes")
-                    return response.status, content
-                problem = await _content(response, MOST_PROBLEM_BYTES) or b""
-                retry_after = response.headers.get("Retry-After")
-                raise faults.refusal(response.status, problem, retry_after=retry_after, now=self._clock.now())
+                most = call.most_bytes if response.status in _SUCCESS else MOST_PROBLEM_BYTES
+                content = await _content(response, most)
+                return RawResponse(
+                    status=response.status, headers=response.headers, content=content, provider_time=self.provider_time
+                )
         except aiohttp.ClientResponseError as error:
             raise faults.broken(error) from None  # it carries the request's headers, and with them the key
         except (aiohttp.ClientError, TimeoutError, OSError, zlib.error) as error:
             raise faults.broken(error) from error
+
+    async def _send(self, call: Call) -> tuple[int, bytes]:
+        """The status and content of a success."""
+        found = await self.read(call)
+        if found.status not in _SUCCESS:
+            retry_after = found.headers.get("Retry-After")
+            raise faults.refusal(found.status, found.content or b"", retry_after=retry_after, now=self._clock.now())
+        if found.content is None:
+            raise faults.unreadable(found.status, f"an answer of more than {call.most_bytes} bytes")
+        return found.status, found.content
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
