@@ -85,6 +85,8 @@ ODD = {
     "COMPREHENSIVE_CACHE_TTL": "0",
     "DEFAULT_INCLUDE_NOVITA_ONLY": "false",
     "LOG_LEVEL": "debug",
+    "CORRAL_TRACING": "true",
+    "OTEL_BSP_SCHEDULE_DELAY": "200",
 }
 CREATE_BODY = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 
@@ -192,6 +194,7 @@ async def served(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Serv
             **{f"{name}_FILE": str(short_dir / name) for name in secrets},
             "NOVITA_API_BASE_URL": sim.base_url,
             "WEBHOOK_URL": f"{receiver}/hook",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"{receiver}/collector",
             "CORRAL_SECRET_KEY_FILE": str(short_dir / "odd.key"),
         }
         corral = await stack.enter_async_context(serving(short_dir / "odd" / ".corral", **environment))
@@ -650,6 +653,12 @@ async def _the_log_tells_also_the_least_important(served: ServedApiWithProvider)
     await served.get("/health/live")
 
     await until(lambda: any("request.served" in line for line in served.corral.lines), what="a line")
+
+
+@proves("CORRAL_TRACING")
+async def _spans_go_to_the_collector(served: ServedApiWithProvider) -> None:
+    await served.get("/api/instances")
+    await until(lambda: _messages(served, "/collector/v1/traces"), what="spans")
 
 
 def test_every_setting_has_its_proof() -> None:

@@ -17,7 +17,7 @@ from corral.app.http_app import build_http_side
 from corral.app.process import DependencyMonitor, Process
 from corral.app.role import Role
 from corral.app.runtime import open_runtime
-from corral.base import fd_limit
+from corral.base import fd_limit, tracing
 from corral.base.clock import SharedClock
 from corral.base.log import log
 from corral.base.metrics import Metrics
@@ -65,6 +65,9 @@ async def serve(
     SecretKeyFile.of(settings.store).check()
     log.info("service.starting", version=__version__, role=role.value)
     async with AsyncExitStack() as stack:
+        if settings.tracing.enabled:
+            tracing.start(role.value, clock)
+            stack.push_async_callback(tracing.stop)
         listener = stack.enter_context(contextlib.closing(listen(settings.http.host, settings.http.port)))
         target, embedded = await stack.enter_async_context(opened_database(settings, clock))
         await migrate_database(target)

@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO, cast
 import structlog
 from pydantic import SecretStr
 
+from corral.base import tracing
 from corral.base.log_writer import QueuedWriter
 
 LOG_EVENTS: Final[dict[str, str]] = {
@@ -108,6 +109,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "deliveries.swept": "Old deliveries were removed, and pending ones without a job were queued again.",
     "requests.unshared": "Counts for the request limit were not exchanged with other processes; tried again.",
     "streams.interrupted": "New events could not be read for the streams; it is tried again.",
+    "tracing.unsent": "Spans could not be sent to the collector, or came faster than it takes them; they are dropped.",
     "request.failed": "A request failed because of a bug in Corral.",
     "request.served": "A request was answered.",
     "library.logged": "A library we use logged something.",
@@ -134,6 +136,7 @@ def configure_logging(level: str, *, stream: TextIO | None = None, queued: bool 
     threshold = logging.getLevelNamesMapping()[level.upper()]
     processors: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _add_trace_id,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         redact_secrets,
@@ -154,6 +157,14 @@ def configure_logging(level: str, *, stream: TextIO | None = None, queued: bool 
     root.handlers[:] = [_LibraryHandler()]
     root.setLevel(max(threshold, logging.WARNING))  # operators need only warnings of libraries
     return writer
+
+
+def _add_trace_id(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add the id of the trace that the line belongs to, if there is one."""
+    found = tracing.trace_id()
+    if found is not None:
+        event["trace_id"] = found
+    return event
 
 
 def _report_dropped(lines: int) -> None:

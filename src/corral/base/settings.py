@@ -255,6 +255,14 @@ class LogSettings(Group):
     """Least important level that is logged."""
 
 
+class TracingSettings(Group):
+    """Traces for a collector of OpenTelemetry."""
+
+    enabled: bool = _flag("CORRAL_TRACING", default=False)
+    """Whether requests, what they cause and the calls to the provider are sent as traces; needs `corral[otel]`. Where
+    to, and how many, say the variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT, in the environment."""
+
+
 class Settings(BaseModel):
     """All settings of one process. They form its configuration and never change while it runs."""
 
@@ -273,3 +281,4 @@ class Settings(BaseModel):
     caches: CacheSettings
     listing: ListingSettings
     log: LogSettings
+    tracing: TracingSettings

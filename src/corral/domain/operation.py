@@ -81,6 +81,8 @@ class Operation:
     error: Failure | None = None
     correlation_id: str | None = None
     """Of the request that caused it; all log lines that follow from it carry it."""
+    traceparent: str | None = None
+    """The span of that request; what follows from it until its end belongs to the same trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,12 @@ class InstanceWithOperation:
 
 
 def new_operation(
-    kind: OperationKind, instance: Instance, now: datetime, *, correlation_id: str | None = None
+    kind: OperationKind,
+    instance: Instance,
+    now: datetime,
+    *,
+    correlation_id: str | None = None,
+    traceparent: str | None = None,
 ) -> Operation:
     """The operation that was just requested of *instance*."""
     return Operation(
@@ -103,6 +110,7 @@ def new_operation(
         created_at=now,
         stamps={"startRequested": now} if kind in STARTUPS else {},
         correlation_id=correlation_id,
+        traceparent=traceparent,
     )
 
 

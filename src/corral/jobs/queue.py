@@ -15,13 +15,14 @@ from typing import Any
 
 import msgspec
 
+from corral.base import tracing
 from corral.base.log import correlation_id
 from corral.domain.audit import AuditEntry
 from corral.jobs import pause, statements
 from corral.jobs.driver import QUEUE
 from corral.jobs.pause import PauseState
 from corral.jobs.pgqueuer_adapter import LOG
-from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority, Registry
+from corral.jobs.registry import CORRELATION, TRACEPARENT, JobId, JobPool, Payload, Priority, Registry
 from corral.store.session.database import SWEEP_SECONDS, Database
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
@@ -113,9 +114,12 @@ SELECT count(*) FROM gone
 
 
 def _payload(wanted: NewJob) -> bytes:
-    """The stored payload; it names the current request as the cause, unless it names another."""
+    """The stored payload; it names the current request as the cause, unless it names another, and the current span."""
     caused_by = None if CORRELATION in wanted.payload else correlation_id()
     named = {} if caused_by is None else {CORRELATION: caused_by}
+    span = tracing.traceparent()
+    if span is not None:
+        named[TRACEPARENT] = span
     return msgspec.json.encode(named | dict(wanted.payload))
 
 

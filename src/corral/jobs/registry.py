@@ -21,6 +21,8 @@ Payload = Mapping[str, object]
 CORRELATION: Final = "correlationId"
 """The field of a payload with the correlation id of the request that caused the job; its log lines have the same id."""
 
+TRACEPARENT: Final = "traceparent"
+"""The field of a payload with the span that caused the job, if it is traced (W3C Trace Context)."""
 
 RELEASE: Final = "release_instance"
 """The job type of reconciles that stop or delete: urgent, and a type of its own so that workers reserve places."""

@@ -19,6 +19,7 @@ from typing import Self
 import aiohttp
 
 from corral import __version__
+from corral.base import tracing
 from corral.base.clock import Clock
 from corral.base.network_errors import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
 from corral.domain.delivery import DeliveryAttempt, WebhookFormat, receiver_parts
@@ -96,12 +97,14 @@ class Sender:
         status, retry_after, fault = None, None, self.guard.fault(url)
         outcome, reason = AttemptOutcome.FINAL, f"address_refused: {fault}"
         if fault is None:
-            try:
-                status, retry_after = await self._post(url, body, signing_id)
-            except EXCHANGE_ERRORS as error:
-                outcome, reason = AttemptOutcome.RETRY, _reason(error)
-            else:
-                outcome, reason = outcome_of(status), f"{status_category(status)}: answered with status {status}"
+            with tracing.call_span("webhook") as span:
+                try:
+                    status, retry_after = await self._post(url, body, signing_id)
+                except EXCHANGE_ERRORS as error:
+                    outcome, reason = AttemptOutcome.RETRY, _reason(error)
+                else:
+                    outcome, reason = outcome_of(status), f"{status_category(status)}: answered with status {status}"
+                span.note(failed=outcome is not AttemptOutcome.DELIVERED, status=status, outcome=outcome)
         return Attempt(
             at=at,
             outcome=outcome,

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from corral.base import tracing
 from corral.base.clock import Clock
 from corral.domain.access import Caller
 from corral.domain.audit import AuditEntry
@@ -83,7 +84,13 @@ class RequestContext:
         """What a command records about this request, which is answered with *status* if it succeeds."""
         line, caller = partial(self.audit_entry, status=status), self.identity.caller
         name = None if caller is None else caller.name
-        return CommandContext(line=line, caller=name, key=self.key, correlation_id=self.ids.correlation_id)
+        return CommandContext(
+            line=line,
+            caller=name,
+            key=self.key,
+            correlation_id=self.ids.correlation_id,
+            traceparent=tracing.traceparent(),
+        )
 
     def success_line(self, status: int) -> AuditEntry:
         """The audit line of this request if it succeeds, for the transaction of its change."""

@@ -29,6 +29,7 @@ from corral.api.http.process_health import ProcessHealth
 from corral.api.middleware.audit import AuditMiddleware
 from corral.api.middleware.auth import CHANGING, Authenticator
 from corral.api.middleware.rate_limit import RequestLimit, exceeded
+from corral.api.middleware.request_span import finish, request_span
 from corral.api.middleware.security import security_headers
 from corral.base.clock import Clock
 from corral.base.log import is_debugging, log
@@ -124,14 +125,16 @@ class _Exchange:
             correlation_id=self._ids.correlation_id,
             operation=f"{self._scope['method']} {self._scope['path']}",
         )
-        try:
-            identity = await self._identify()
-            _admit(self._edge, self._scope, self._headers, identity)
-            await self._edge.app(self._scope, self._limited_receive, self._named_send)
-        except Exception as error:  # noqa: BLE001  # the outermost frame
-            await self._send_error(error)
-        finally:
-            self._stop_waiting()
+        with request_span(self._scope, self._headers) as span:
+            try:
+                identity = await self._identify()
+                _admit(self._edge, self._scope, self._headers, identity)
+                await self._edge.app(self._scope, self._limited_receive, self._named_send)
+            except Exception as error:  # noqa: BLE001  # the outermost frame
+                await self._send_error(error)
+            finally:
+                self._stop_waiting()
+                finish(span, self._scope, self._context.method, self._status)
         if self._status is not None:
             self._count(self._status, self._edge.clock.monotonic() - began)
 

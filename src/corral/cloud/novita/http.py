@@ -23,6 +23,7 @@ import msgspec
 from pydantic import SecretStr
 
 from corral import __version__
+from corral.base import tracing
 from corral.base.clock import Clock
 from corral.base.log import is_debugging, log
 from corral.cloud.exchange import Answer, Call, FaultError
@@ -86,16 +87,19 @@ class HttpExchange:
         began = self._clock.monotonic()
         status: int | None = None
         because: str | None = None
-        try:
-            status, content = await self._send(call)
-            return _read(status, content, answer)
-        except FaultError as fault:
-            status, because = fault.status, fault.because
-            raise
-        finally:
-            if is_debugging():
-                seconds = round(self._clock.monotonic() - began, 4)
-                log.debug("cloud.called", endpoint=call.endpoint, status=status, because=because, seconds=seconds)
+        outcome = "ok"
+        with tracing.call_span(f"novita {call.endpoint}") as span:
+            try:
+                status, content = await self._send(call)
+                return _read(status, content, answer)
+            except FaultError as fault:
+                status, because, outcome = fault.status, fault.because, fault.outcome.value
+                raise
+            finally:
+                span.note(failed=because is not None, call=call.endpoint, status=status, outcome=outcome)
+                if is_debugging():
+                    seconds = round(self._clock.monotonic() - began, 4)
+                    log.debug("cloud.called", endpoint=call.endpoint, status=status, because=because, seconds=seconds)
 
     async def read(self, call: Call) -> RawResponse:
         """Send *call* once and return its answer, also a refusal; raises FaultError without a whole one."""

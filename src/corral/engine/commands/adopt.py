@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from corral.base import tracing
 from corral.base.clock import Clock
 from corral.base.log import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
@@ -114,7 +115,8 @@ class AdoptInstance:
                 return False
             for each in usage.write(None, instance, now):
                 await each.run(connection)
-            await operations.add([replace(operation, correlation_id=correlation_id())]).run(connection)
+            caused = replace(operation, correlation_id=correlation_id(), traceparent=tracing.traceparent())
+            await operations.add([caused]).run(connection)
             await self.queue.add([NewJob(type="monitor_instance", payload=about(instance))]).run(connection)
             await self.event_publisher.publish(
                 connection, [Change(before=None, after=instance, because="adopted", at=now)]

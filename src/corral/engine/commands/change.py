@@ -97,7 +97,9 @@ class ChangeInstance:
                 if kept is not row:
                     return kept
             if is_new:
-                operation = new_operation(kind, after, now, correlation_id=context.correlation_id)
+                operation = new_operation(
+                    kind, after, now, correlation_id=context.correlation_id, traceparent=context.traceparent
+                )
                 await self._write(connection, before, after, operation=operation, current=current, context=context)
             elif after is not before:
                 await leases.change(after, wake_at=None).run(connection)

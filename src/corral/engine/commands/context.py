@@ -33,5 +33,7 @@ class CommandContext:
     """If given, the response is stored under it with the change."""
     correlation_id: str | None = None
     """Kept with the operation and its job; all log lines that follow from the request carry it."""
+    traceparent: str | None = None
+    """The span of the request, kept with the operation."""
     lease: LeaseOrder | None = None
     """If the lease of the instance gives the command."""

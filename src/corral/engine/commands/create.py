@@ -16,6 +16,7 @@ from typing import Final
 
 import structlog
 
+from corral.base import tracing
 from corral.base.clock import Clock
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
@@ -172,16 +173,23 @@ class CreateInstance:
         )
 
     def _created(self, instance: Instance, context: CommandContext, *, ready_at: datetime) -> CreatedInstance:
-        caused_by = context.correlation_id
-        operation = new_operation(OperationKind.CREATE, instance, instance.created_at, correlation_id=caused_by)
+        tracing.note_instance(instance.id)
+        operation = new_operation(
+            OperationKind.CREATE,
+            instance,
+            instance.created_at,
+            correlation_id=context.correlation_id,
+            traceparent=context.traceparent,
+        )
         response = created_response(instance, estimated_ready_at=ready_at)
         return CreatedInstance(instance=instance, operation=operation, estimated_ready_at=ready_at, response=response)
 
     async def _record(self, group: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
         """Record a group of creates, except those whose key another request used first."""
-        # This runs in the context of the group's first request; the jobs of the others must not carry its id.
-        caused_by = group[0].created.operation.correlation_id if len(group) == 1 else None
-        with structlog.contextvars.bound_contextvars(correlation_id=caused_by):
+        # This runs in the context of another request of the group; the jobs of the others must not carry its ids.
+        cause = group[0].created.operation if len(group) == 1 else None
+        caused_by, span = (None, None) if cause is None else (cause.correlation_id, cause.traceparent)
+        with structlog.contextvars.bound_contextvars(correlation_id=caused_by), tracing.under(span):
             return await self._record_group(group)
 
     async def _record_group(self, group: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from corral.base import tracing
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import Metrics
@@ -25,7 +26,7 @@ from corral.domain.operation import InstanceWithOperation
 from corral.engine.events.publisher import SEND_WEBHOOK, send_job
 from corral.engine.queries.instances import InstanceDescriber, load_known
 from corral.jobs.queue import JobQueue
-from corral.jobs.registry import JobPool, JobRun, JobType, RequeueError
+from corral.jobs.registry import TRACEPARENT, JobPool, JobRun, JobType, RequeueError
 from corral.store.session.database import Connection, Database
 from corral.store.tables import deliveries, events
 from corral.store.tables.callers import audit
@@ -84,12 +85,14 @@ class WebhookSender:
     async def send(self, run: JobRun) -> None:
         """Send what is pending for the instance the job names; raises RequeueError while some of it must wait."""
         instance_id = InstanceId(str(run.payload["instanceId"]))
-        while (url := await self._next_url(instance_id)) is not None:
-            try:
-                async with self._slots.slot(await self.sender.target(url)) as slot:
-                    await self._send_to(url, instance_id, slot)
-            except SlotsTakenError as busy:
-                raise RequeueError(busy.pause, str(busy)) from busy
+        caused_by = run.payload.get(TRACEPARENT)
+        with tracing.under(caused_by if isinstance(caused_by, str) else None):
+            while (url := await self._next_url(instance_id)) is not None:
+                try:
+                    async with self._slots.slot(await self.sender.target(url)) as slot:
+                        await self._send_to(url, instance_id, slot)
+                except SlotsTakenError as busy:
+                    raise RequeueError(busy.pause, str(busy)) from busy
 
     async def _next_url(self, instance_id: InstanceId) -> str | None:
         """

@@ -16,15 +16,17 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from corral.base import tracing
 from corral.base.log import log
 from corral.base.metrics import ActionEnd, ReconcileEnd
+from corral.base.tracing import Span, SpanKind
 from corral.domain.errors import IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.creation import maybe_created
 from corral.domain.lifecycle.decide import decide, why
 from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.lifecycle.transitions import Decision, decided
-from corral.domain.operation import Operation
+from corral.domain.operation import ENDED, Operation
 from corral.engine.leases.lease_reconciler import LeaseReconciler
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.instance_locks import InstanceLocks
@@ -32,7 +34,7 @@ from corral.engine.reconcile.outcome import Outcome
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.reconcile.steps.dispatch import Steps
 from corral.engine.runtime import Runtime
-from corral.jobs.registry import RELEASE, JobRun, JobType, Priority, RequeueError
+from corral.jobs.registry import RELEASE, TRACEPARENT, JobRun, JobType, Priority, RequeueError
 from corral.store.tables import instances
 
 SOON = timedelta(seconds=10)
@@ -73,7 +75,14 @@ class Reconciler:
                 self.runtime.metrics.reconciles.labels(ReconcileEnd.BUSY).inc()
                 raise RequeueError(BUSY_PAUSE, "another worker reconciles it")
             try:
-                with structlog.contextvars.bound_contextvars(**_log_fields(taken.operation)), self._counted():
+                operation = taken.operation
+                with (
+                    structlog.contextvars.bound_contextvars(**_log_fields(operation)),
+                    tracing.span(f"reconcile {run.type}", SpanKind.CONSUMER, _cause(run, operation)) as span,
+                    self._counted(span),
+                ):
+                    kind = None if operation is None else operation.kind.value
+                    span.note(instance_id=instance_id, job_type=run.type, operation=kind)
                     context = ReconcileContext(
                         operation=taken.operation,
                         wake_at=taken.wake_at,
@@ -104,8 +113,8 @@ class Reconciler:
             await instances.wake_by(connection, instance_id, later)
 
     @contextmanager
-    def _counted(self) -> Generator[None]:
-        """Count a reconcile by how it ends."""
+    def _counted(self, span: Span) -> Generator[None]:
+        """Count a reconcile by how it ends, which is noted in *span* too."""
         began, end = self.runtime.clock.monotonic(), ReconcileEnd.FAILED
         try:
             yield
@@ -117,6 +126,7 @@ class Reconciler:
             end = ReconcileEnd.STALE
             raise
         finally:
+            span.note(failed=end is ReconcileEnd.FAILED, outcome=end)
             self.runtime.metrics.reconciles.labels(end).inc()
             self.runtime.metrics.pass_seconds.observe(self.runtime.clock.monotonic() - began)
 
@@ -184,6 +194,14 @@ class Reconciler:
         if after < SOON:
             raise RequeueError(after, f"still {instance.phase}")
         await self.recorder.wake_by(context, instance, self.runtime.clock.now() + after)
+
+
+def _cause(run: JobRun, operation: Operation | None) -> str | None:
+    """The span that a reconcile belongs to: of the operation's request until its end, or of what queued the job."""
+    if operation is not None and operation.status not in ENDED and operation.traceparent is not None:
+        return operation.traceparent
+    found = run.payload.get(TRACEPARENT)
+    return found if isinstance(found, str) else None
 
 
 def _log_fields(operation: Operation | None) -> dict[str, object]:

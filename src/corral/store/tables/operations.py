@@ -14,10 +14,10 @@ from corral.store.session.database import Connection
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write, only_if
 
-COLUMNS = "id, instance_id, kind, status, phases, error, created_at, correlation_id"
+COLUMNS = "id, instance_id, kind, status, phases, error, created_at, correlation_id, traceparent"
 _ADD = BulkInsert(
     "INSERT INTO corral_operations ({columns}) SELECT {columns} FROM {rows}",
-    own="id text, instance_id text, phases jsonb, created_at timestamptz, correlation_id text",
+    own="id text, instance_id text, phases jsonb, created_at timestamptz, correlation_id text, traceparent text",
     shared="kind text, status text, error jsonb",
 )
 _UPDATE = "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1"
@@ -34,7 +34,7 @@ def update(operation: Operation, *, if_: str | None = None) -> Write:
 
     The generation of its instance guards it: run it in the transaction that updates the instance.
     """
-    _, _, phases, _, _, _, status, error = _row(operation)
+    _, _, phases, _, _, _, _, status, error = _row(operation)
     return Write("updated_operation", f"{_UPDATE} AND {only_if(if_)}", (operation.id, status, phases, error))
 
 
@@ -69,6 +69,7 @@ def _row(operation: Operation) -> tuple[Any, ...]:
         msgspec.json.encode(operation.stamps).decode(),
         operation.created_at,
         operation.correlation_id,
+        operation.traceparent,
         operation.kind,
         operation.status,
         error,
