@@ -23,12 +23,18 @@ from corral_client.errors import (
 )
 from corral_client.instances import AsyncInstanceHandle
 from corral_client.models.costs import (
+    Account,
     Amount,
+    Balance,
+    CauseCost,
     CostGroup,
     CostRest,
     CostSummary,
+    DayCost,
     DayReconciliation,
+    Forecast,
     MachineReconciliation,
+    MonthForecast,
 )
 from corral_client.models.instances import Action, Created, Event, Instance, Operation, Plan, Progress, VolumeMount
 from corral_client.models.leases import LastUse, Lease, LeaseIdle, LeaseQuiet, LeaseSchedule
@@ -52,6 +58,7 @@ from corral_client.sync.instances import InstanceHandle
 from corral_client.watching import Aim
 
 __all__ = [
+    "Account",
     "Action",
     "Aim",
     "Ambiguous",
@@ -59,6 +66,8 @@ __all__ = [
     "AsyncClient",
     "AsyncInstanceHandle",
     "AuditLine",
+    "Balance",
+    "CauseCost",
     "Client",
     "Conflict",
     "ConnectionFailed",
@@ -69,10 +78,12 @@ __all__ = [
     "CostSummary",
     "Created",
     "Credentials",
+    "DayCost",
     "DayReconciliation",
     "Delivery",
     "Event",
     "FieldError",
+    "Forecast",
     "GpuMetrics",
     "Health",
     "Identity",
@@ -93,6 +104,7 @@ __all__ = [
     "MachineReconciliation",
     "MachineUse",
     "Metrics",
+    "MonthForecast",
     "NotFound",
     "Operation",
     "Orphan",

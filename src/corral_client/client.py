@@ -9,6 +9,7 @@ from corral_client.costs import AsyncCosts
 from corral_client.events import AsyncEvents
 from corral_client.instances import AsyncInstances
 from corral_client.login import target
+from corral_client.models.costs import Account
 from corral_client.models.machines import Utilization, Volume, VolumeList
 from corral_client.models.records import Identity, OrphanReport
 from corral_client.models.resources import Health
@@ -73,6 +74,10 @@ class AsyncClient:
     async def utilization(self) -> Utilization:
         """How busy each running machine is: the newest values that are known."""
         return await self._transport.get(Utilization, "/api/utilization")
+
+    async def account(self) -> Account:
+        """The balance of the provider account, and when it is used up at the present cost."""
+        return await self._transport.get(Account, "/api/account")
 
     async def health(self) -> Health:
         """How every part of the service is, also when one is down."""

@@ -34,7 +34,7 @@ from corral.api.middleware.rate_limit import RequestLimit
 from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMiddleware
 from corral.api.openapi.document import CompletedJson, keep_steady, operation_id
 from corral.api.routes import actions, audit, catalog, events, instances, keys, orphans, webhooks
-from corral.api.routes.costs import costs, reconciliations
+from corral.api.routes.costs import costs, export, forecast, reconciliations
 from corral.api.routes.leases import auto_stop, fleet, lease
 from corral.api.routes.machine import credentials, logs, utilization
 from corral.api.routes.service import caches, docs, health, jobs, metrics, settings
@@ -95,6 +95,8 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         *metrics.handlers(engine),
         *costs.handlers(engine.costs),
         *reconciliations.handlers(engine.bill_reconciler),
+        *forecast.handlers(engine.forecasts, engine.account),
+        *export.handlers(engine.exports),
         *events.handlers(engine.event_log, parts.event_stream, engine.keys),
         *webhooks.handlers(engine.webhook_sender),
         *instances.handlers(engine, reader, parts.clock),

@@ -20,8 +20,11 @@ from corral.engine.commands.judge_leases import JudgeLeases
 from corral.engine.commands.lease import ChangeLease
 from corral.engine.commands.relabel import RelabelInstance
 from corral.engine.commands.stop_all import StopAllInstances
+from corral.engine.costs.account import AccountQueries
 from corral.engine.costs.bill_reconciler import BillReconciler
 from corral.engine.costs.cost_queries import CostQueries
+from corral.engine.costs.exports import CostExports
+from corral.engine.costs.forecasts import CostForecasts
 from corral.engine.engine import Engine, job_types
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
@@ -166,6 +169,9 @@ def build_engine(runtime: Runtime) -> Engine:
             clock=clock,
         ),
         costs=CostQueries(database, clock),
+        forecasts=CostForecasts(database, clock),
+        exports=CostExports(database, clock, installation=installation),
+        account=AccountQueries(cloud, clock),
         credentials=CredentialQueries(cloud, queries),
         logs=logs,
         image_pulls=ImagePulls(logs, clock),

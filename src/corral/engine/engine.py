@@ -17,8 +17,11 @@ from corral.engine.commands.judge_leases import JudgeLeases
 from corral.engine.commands.lease import ChangeLease
 from corral.engine.commands.relabel import RelabelInstance
 from corral.engine.commands.stop_all import StopAllInstances
+from corral.engine.costs.account import AccountQueries
 from corral.engine.costs.bill_reconciler import BillReconciler
 from corral.engine.costs.cost_queries import CostQueries
+from corral.engine.costs.exports import CostExports
+from corral.engine.costs.forecasts import CostForecasts
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
@@ -65,6 +68,9 @@ class Engine:
     listing: MergedListing
     fleet: Fleet
     costs: CostQueries
+    forecasts: CostForecasts
+    exports: CostExports
+    account: AccountQueries
     credentials: CredentialQueries
     logs: LogRelay
     image_pulls: ImagePulls

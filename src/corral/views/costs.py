@@ -30,6 +30,18 @@ class Amount(msgspec.Struct, rename="camel"):
     high: High
 
 
+class DayAmount(msgspec.Struct, rename="camel"):
+    """What one day cost."""
+
+    day: Annotated[str, Meta(description="In UTC.")]
+    usd: Usd
+    low: Low
+    high: High
+
+
+Days = Annotated[list[DayAmount], Meta(description="With `perDay`: the days on which it may have been billed.")]
+
+
 class GroupAmount(msgspec.Struct, rename="camel"):
     """What one group cost."""
 
@@ -44,6 +56,7 @@ class GroupAmount(msgspec.Struct, rename="camel"):
     low: Low
     high: High
     estimated: Estimated
+    days: Days
 
 
 class RestAmount(msgspec.Struct, rename="camel"):
@@ -53,6 +66,7 @@ class RestAmount(msgspec.Struct, rename="camel"):
     usd: Usd
     low: Low
     high: High
+    days: Days
 
 
 class CostDetails(msgspec.Struct, rename={"since": "from", "until": "to"}):
@@ -67,16 +81,17 @@ class CostDetails(msgspec.Struct, rename={"since": "from", "until": "to"}):
 
 
 def cost_details(
-    since: datetime, until: datetime, total: Cost, groups: Iterable[CostGroup], *, rest: Cost, rest_groups: int
+    since: datetime, until: datetime, total: Cost, groups: Iterable[CostGroup], *, rest: CostGroup, rest_groups: int
 ) -> CostDetails:
     """What is shown of a period; *rest* is the sum of the *rest_groups* groups that are left out."""
-    left_out = RestAmount(groups=rest_groups, **_numbers(rest)) if rest_groups else None
+    left_out = RestAmount(groups=rest_groups, days=_days(rest), **_numbers(rest.cost)) if rest_groups else None
     return CostDetails(
         since=iso(since),
         until=iso(until),
         total=amount(total),
         groups=[
-            GroupAmount(key=group.key, estimated=group.cost.is_estimated, **_numbers(group.cost)) for group in groups
+            GroupAmount(key=group.key, estimated=group.cost.is_estimated, days=_days(group), **_numbers(group.cost))
+            for group in groups
         ],
         rest=left_out,
         estimated=total.is_estimated,
@@ -86,6 +101,10 @@ def cost_details(
 def amount(cost: Cost) -> Amount:
     """*cost* in USD."""
     return Amount(**_numbers(cost))
+
+
+def _days(group: CostGroup) -> list[DayAmount]:
+    return [DayAmount(day=day.key or "", **_numbers(day.cost)) for day in group.days]
 
 
 def _numbers(cost: Cost) -> dict[str, float]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from typing import Literal
 
 import msgspec
+
+ExportFormat = Literal["csv", "focus"]
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -15,17 +18,27 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     high: float
 
 
+class DayCost(Amount, frozen=True, kw_only=True, rename="camel"):
+    """What one day in UTC cost."""
+
+    day: str
+    """Such as 2026-11-17."""
+
+
 class CostGroup(Amount, frozen=True, kw_only=True, rename="camel"):
     """What one group cost."""
 
     key: str | None = None
     estimated: bool = False
+    days: list[DayCost] = []
+    """If they were requested: the days on which it may have been billed."""
 
 
 class CostRest(Amount, frozen=True, kw_only=True, rename="camel"):
     """What the groups cost that are left out."""
 
     groups: int
+    days: list[DayCost] = []
 
 
 class CostSummary(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
@@ -37,6 +50,59 @@ class CostSummary(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "f
     groups: list[CostGroup] = []
     rest: CostRest | None = None
     estimated: bool = False
+
+
+class CauseCost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is billed now for one cause, such as serving, idle or deleting."""
+
+    cause: str
+    machines: int
+    usd_per_hour: float
+    so_far: Amount
+    """Since each of these spans began."""
+
+
+class MonthForecast(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "until": "to", "so_far": "soFar"}
+):
+    """A calendar month in UTC."""
+
+    since: datetime
+    until: datetime
+    so_far: Amount
+    expected: Amount
+    """At its end, if everything that is billed now stays."""
+
+
+class Forecast(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is billed now, and where that leads."""
+
+    at: datetime
+    usd_per_hour: float
+    causes: list[CauseCost]
+    month: MonthForecast
+
+
+class Balance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The provider account's money."""
+
+    available_usd: float
+    cash_usd: float | None = None
+    credit_limit_usd: float | None = None
+    pending_charges_usd: float | None = None
+    outstanding_invoices_usd: float | None = None
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The provider account: its balance, and how long that lasts."""
+
+    balance: Balance | None
+    """None when the provider could not be asked; `problem` says why."""
+    problem: str | None = None
+    usd_per_hour: float
+    runway_hours: float | None = None
+    runs_out_at: datetime | None = None
+    """None when it lasts for more than ten years, or when the balance is not known."""
 
 
 class MachineReconciliation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

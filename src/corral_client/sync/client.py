@@ -9,6 +9,7 @@ from typing import Self
 
 from corral_client.client import MAX_RETRIES, TIMEOUT_SECONDS, AsyncClient
 from corral_client.events import PATIENCE_SECONDS, AsyncEvents
+from corral_client.models.costs import Account
 from corral_client.models.instances import Event
 from corral_client.models.machines import Utilization, Volume
 from corral_client.models.records import Identity, OrphanReport
@@ -131,6 +132,15 @@ class Client:
             True
         """
         return self._loop.run(self._inner.utilization())
+
+    def account(self) -> Account:
+        """
+        The balance of the provider account, and when it is used up at the present cost.
+
+            >>> client.account().balance.available_usd > 0
+            True
+        """
+        return self._loop.run(self._inner.account())
 
     def health(self) -> Health:
         """

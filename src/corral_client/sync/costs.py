@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from datetime import date
 
 from corral_client.costs import AsyncCosts
-from corral_client.models.costs import CostSummary, DayReconciliation
+from corral_client.models.costs import CostSummary, DayReconciliation, ExportFormat, Forecast
 from corral_client.sync.looping import LoopThread
 
 
@@ -23,6 +24,7 @@ class Costs:
         until: date | str | None = None,
         group_by: str | None = None,
         limit: int | None = None,
+        per_day: bool = False,
     ) -> CostSummary:
         """
         What usage cost from *since* (the beginning of the month) to *until* (now), by groups.
@@ -31,7 +33,34 @@ class Costs:
             >>> costs.total.low <= costs.total.usd <= costs.total.high
             True
         """
-        return self._loop.run(self._inner.get(since=since, until=until, group_by=group_by, limit=limit))
+        return self._loop.run(
+            self._inner.get(since=since, until=until, group_by=group_by, limit=limit, per_day=per_day)
+        )
+
+    def forecast(self) -> Forecast:
+        """
+        What is billed now, for which cause, and what the month costs if that stays.
+
+            >>> forecast = client.costs.forecast()
+            >>> forecast.month.expected.usd >= forecast.month.so_far.usd
+            True
+        """
+        return self._loop.run(self._inner.forecast())
+
+    def export(
+        self,
+        *,
+        format: ExportFormat = "csv",  # noqa: A002  # the word of the API
+        since: date | str | None = None,
+        until: date | str | None = None,
+    ) -> Generator[str]:
+        """
+        Each line of a CSV file, without line ends: the names of the columns, then one for each span of usage and day.
+
+            >>> next(client.costs.export(format="focus")).startswith("BilledCost,BillingAccountId,")
+            True
+        """
+        return self._loop.iterate(self._inner.export(format=format, since=since, until=until))
 
     def reconciliations(self, day: date | str | None = None) -> list[DayReconciliation]:
         """

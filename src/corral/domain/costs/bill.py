@@ -61,3 +61,12 @@ class Balance:
     credit_limit_micro_usd: int | None = None
     pending_charges_micro_usd: int | None = None
     outstanding_invoices_micro_usd: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceReading:
+    """The balance, or why it is not known."""
+
+    balance: Balance | None
+    problem: str | None
+    read_at: datetime

@@ -71,6 +71,8 @@ class CostGroup:
     key: str | None
     """What the group has in common: an instance's id, the name of a key, a day, …; None: what has none of these."""
     cost: Cost
+    days: tuple[CostGroup, ...] = ()
+    """Its days, in their order, if they were requested: those on which it may have been billed."""
 
 
 def dollars(micro_usd: Fraction) -> float:

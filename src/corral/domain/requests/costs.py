@@ -18,6 +18,8 @@ LONGEST_GROUPING: Final = 70
 """Characters of `groupBy`; a label's key has at most 63."""
 _LABEL: Final = "label:"
 _PLAIN: Final = {each.value: each for each in CostGrouping if each is not CostGrouping.LABEL}
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
+"""Beyond these, months could not be computed; nothing was billed before the first."""
 _TIME_RULE: Final = "must be a day or a time in ISO 8601, such as 2026-11-17 or 2026-11-17T18:00:00Z"
 _GROUPING_RULE: Final = f"must be one of {', '.join(_PLAIN)}, or {_LABEL}NAME with the key of a label"
 
@@ -33,10 +35,12 @@ class CostRequest:
     group_by: GroupBy | None = None
     limit: int = 1000
     """The most groups."""
+    per_day: bool = False
+    """Whether each group is split into days, too."""
 
 
 def read_cost_request(
-    since: str | None, until: str | None, group_by: str | None, limit: int = 1000
+    since: str | None, until: str | None, group_by: str | None, limit: int = 1000, *, per_day: bool = False
 ) -> CostRequest | Problems:
     """The request in the parameters `from`, `to` and `groupBy`; or every problem with them."""
     problems: list[FieldProblem] = []
@@ -52,18 +56,21 @@ def read_cost_request(
     grouping = None if group_by is None else _grouping(group_by)
     if group_by is not None and grouping is None:
         problems.append(problem("groupBy", "INVALID_QUERY", _GROUPING_RULE))
+    if per_day and (group_by is None or group_by == CostGrouping.DAY):
+        problems.append(problem("perDay", "INVALID_QUERY", "needs a `groupBy` other than day"))
     if problems:
         return tuple(problems)
-    return CostRequest(since=first, until=last, group_by=grouping, limit=limit)
+    return CostRequest(since=first, until=last, group_by=grouping, limit=limit, per_day=per_day)
 
 
 def _instant(text: str) -> datetime | None:
     """The instant that *text* names, in UTC unless it says otherwise; None if it names none."""
     try:
         found = datetime.fromisoformat(text.strip())
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        at = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+    return at if _FIRST_YEAR <= at.year <= _LAST_YEAR else None
 
 
 def _grouping(text: str) -> GroupBy | None:

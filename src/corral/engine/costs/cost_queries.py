@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -11,7 +12,7 @@ from corral.cache.cache import Cache
 from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, GroupBy
 from corral.domain.requests.costs import CostRequest
 from corral.store.session.database import Database
-from corral.store.tables.costs.totals import totals
+from corral.store.tables.costs.totals import daily_totals, totals
 
 CACHED_SECONDS: Final = 1.0
 """A dashboard and scripts may ask in the same second. Longer shows older numbers; shorter sums the same rows again."""
@@ -27,8 +28,8 @@ class CostSummary:
     total: Cost
     groups: tuple[CostGroup, ...]
     """The most expensive first, or by day."""
-    rest: Cost
-    """The sum of the groups that are left out."""
+    rest: CostGroup
+    """All groups that are left out together."""
     rest_groups: int
     """How many these are."""
 
@@ -50,7 +51,10 @@ class CostQueries:
         until = now if request.until is None else request.until
         since = _month_of(until) if request.since is None else request.since
         async with self._database.connection() as connection:
-            found = await totals(connection, since=since, until=until, now=now, group_by=request.group_by)
+            if request.group_by is not None and request.per_day:
+                found = await daily_totals(connection, since=since, until=until, now=now, group_by=request.group_by)
+            else:
+                found = await totals(connection, since=since, until=until, now=now, group_by=request.group_by)
         total = sum((group.cost for group in found), Cost())
         groups = [] if request.group_by is None else _in_order(found, request.group_by)
         left_out = groups[request.limit :]
@@ -59,7 +63,7 @@ class CostQueries:
             until=until,
             total=total,
             groups=tuple(groups[: request.limit]),
-            rest=sum((group.cost for group in left_out), Cost()),
+            rest=_together(left_out),
             rest_groups=len(left_out),
         )
 
@@ -67,6 +71,16 @@ class CostQueries:
 def _month_of(at: datetime) -> datetime:
     """The beginning of the UTC month that *at*, if it is the first instant of one, ends."""
     return (at - timedelta(microseconds=1)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _together(groups: list[CostGroup]) -> CostGroup:
+    """All *groups* as one, with their days."""
+    found = defaultdict[str, Cost](Cost)
+    for group in groups:
+        for day in group.days:
+            found[day.key or ""] += day.cost
+    days = tuple(CostGroup(key=day, cost=found[day]) for day in sorted(found))
+    return CostGroup(key=None, cost=sum((group.cost for group in groups), Cost()), days=days)
 
 
 def _in_order(groups: list[CostGroup], group_by: GroupBy) -> list[CostGroup]:

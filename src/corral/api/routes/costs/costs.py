@@ -15,28 +15,31 @@ from corral.domain.requests.costs import LONGEST_GROUPING, LONGEST_TIME, MOST_GR
 from corral.engine.costs.cost_queries import CostQueries
 from corral.views.costs import CostDetails, cost_details
 
+PeriodStart = Annotated[
+    str | None,
+    QueryParameter(
+        name="from",
+        max_length=LONGEST_TIME,
+        pattern=PRINTABLE,
+        description="Where the period begins, in ISO 8601: a day, or a time (UTC unless it says otherwise). "
+        "The beginning of the month when left out.",
+    ),
+]
+PeriodEnd = Annotated[
+    str | None,
+    QueryParameter(
+        name="to", max_length=LONGEST_TIME, pattern=PRINTABLE, description="Where it ends; now when left out."
+    ),
+]
+
 
 def handlers(costs: CostQueries) -> list[HTTPRouteHandler]:
     """The route of `/api/costs`."""
 
     @get("/api/costs", summary="Get what usage cost", tags=["costs"], opt=VIEWER)
     async def get_costs(
-        since: Annotated[
-            str | None,
-            QueryParameter(
-                name="from",
-                max_length=LONGEST_TIME,
-                pattern=PRINTABLE,
-                description="Where the period begins, in ISO 8601: a day, or a time (UTC unless it says otherwise). "
-                "The beginning of the month when left out.",
-            ),
-        ] = None,
-        until: Annotated[
-            str | None,
-            QueryParameter(
-                name="to", max_length=LONGEST_TIME, pattern=PRINTABLE, description="Where it ends; now when left out."
-            ),
-        ] = None,
+        since: PeriodStart = None,
+        until: PeriodEnd = None,
         group_by: Annotated[
             str | None,
             QueryParameter(
@@ -47,7 +50,11 @@ def handlers(costs: CostQueries) -> list[HTTPRouteHandler]:
                 "`label:NAME`; no groups when left out.",
             ),
         ] = None,
+        *,
         limit: Annotated[int, QueryParameter(ge=1, le=MOST_GROUPS, description="The most groups to list.")] = 1000,
+        per_day: Annotated[
+            bool, QueryParameter(name="perDay", description="Whether each group also has its days, in UTC.")
+        ] = False,
     ) -> CostDetails:
         """
         GPUs from *pulling* until stopped, and disks above the free 60 GB while their machine exists.
@@ -56,7 +63,7 @@ def handlers(costs: CostQueries) -> list[HTTPRouteHandler]:
         machines that run count up to now. Machines that belong to no record (`cause` orphan, duplicate or overlap)
         are counted, too.
         """
-        request = read_cost_request(since, until, group_by, limit)
+        request = read_cost_request(since, until, group_by, limit, per_day=per_day)
         if isinstance(request, tuple):
             raise SpecInvalidError(request)
         found = await costs.summary(request)

@@ -8,6 +8,7 @@ is exact, and quick.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
@@ -36,6 +37,7 @@ SELECT {{key}}, {_TERMS},
 FROM corral_usage AS u, corral_last_look AS look
 WHERE u.ended_earliest IS NULL AND COALESCE(u.ended_latest, $3::timestamptz) > $1 AND u.started_earliest < $2{{scope}}
 """  # noqa: S608  # constants
+"""The bounds of each span: s1 and s2 of its start, e1 and e2 of its end. {key} is a column, {scope} a condition."""
 # `inside` is from the latest start to the earliest end; it is negative if the span may not have been at all.
 CLIPPED: Final = """
 LEAST(GREATEST(e2, {since}), {until}) - LEAST(GREATEST(s1, {since}), {until}) AS high,
@@ -57,6 +59,7 @@ _DAYS: Final = """
         CROSS JOIN LATERAL generate_series(
             date_trunc('day', GREATEST(s1, $1), 'UTC'), LEAST(e2, $2), interval '24 hours'
         ) AS day"""
+_DAY_KEY: Final = "to_char(day AT TIME ZONE 'UTC', 'YYYY-MM-DD') || COALESCE('=' || key, '')"
 _KEYS: Final = {
     CostGrouping.INSTANCE: "COALESCE(u.instance_id, u.provider_id)",
     CostGrouping.KEY: "u.created_by",
@@ -81,7 +84,37 @@ async def totals(
 
     Usage that is not over counts up to *now*. A group in which nothing was billed may be left out.
     """
-    arguments: list[object] = [since, until, now]
+    return await _totals(connection, (since, until, now), group_by, scope, per_day=False)
+
+
+async def daily_totals(
+    connection: Connection, *, since: datetime, until: datetime, now: datetime, group_by: GroupBy
+) -> list[CostGroup]:
+    """As `totals`, each group with its days in their order; the sums of these are exactly those of the group."""
+    found = defaultdict[str | None, list[CostGroup]](list)
+    for group in await _totals(connection, (since, until, now), group_by, None, per_day=True):
+        day, has_key, key = (group.key or "").partition("=")
+        found[key if has_key else None].append(CostGroup(key=day, cost=group.cost))
+    return [
+        CostGroup(
+            key=key,
+            cost=sum((day.cost for day in days), Cost()),
+            days=tuple(sorted((day for day in days if day.cost.high), key=lambda day: day.key or "")),
+        )
+        for key, days in found.items()
+    ]
+
+
+async def _totals(
+    connection: Connection,
+    period: tuple[datetime, datetime, datetime],
+    group_by: GroupBy | None,
+    scope: CostScope | None,
+    *,
+    per_day: bool,
+) -> list[CostGroup]:
+    """The groups; *per_day*: those of each day, with keys such as 2026-11-17=KEY, or 2026-11-17 without a key."""
+    arguments: list[object] = [*period]
 
     def parameter(value: object) -> str:
         arguments.append(value)
@@ -89,14 +122,14 @@ async def totals(
 
     conditions = _conditions(scope or CostScope(), parameter)
     grouping = None if group_by is None else group_by.grouping
-    is_daily = grouping is CostGrouping.DAY
+    is_daily = per_day or grouping is CostGrouping.DAY
     key = "NULL::text"
-    if group_by is not None and not is_daily:
+    if group_by is not None and grouping is not CostGrouping.DAY:
         key = _KEYS[group_by.grouping]
         if grouping is CostGrouping.LABEL:
             key = key.format(label=f"{parameter(group_by.label)}::text")
     statement = _SUMS.format(
-        key="to_char(day AT TIME ZONE 'UTC', 'YYYY-MM-DD')" if is_daily else "key",
+        key=_DAY_KEY if is_daily else "key",
         clipped=CLIPPED.format(
             since="GREATEST(day, $1)" if is_daily else "$1",
             until="LEAST(day + interval '24 hours', $2)" if is_daily else "$2",
@@ -105,7 +138,7 @@ async def totals(
         spans=SPANS.format(key=key, scope=conditions),
     )
     rows = await connection.fetch(statement, *arguments)
-    return [CostGroup(key=row["key"], cost=_cost(row)) for row in rows]
+    return [CostGroup(key=row["key"], cost=cost_of(row)) for row in rows]
 
 
 def _conditions(scope: CostScope, parameter: Callable[[object], str]) -> str:
@@ -120,6 +153,7 @@ def _conditions(scope: CostScope, parameter: Callable[[object], str]) -> str:
     return "".join(f" AND {each}" for each in found)
 
 
-def _cost(row: Any) -> Cost:
+def cost_of(row: Any) -> Cost:
+    """The cost of a row with sums of prices for a day times seconds."""
     high, inside, low = (Fraction(row[name]) / _DAY_SECONDS for name in ("high", "inside", "low"))
     return Cost(low=low, usd=(high + inside) / 2, high=high, is_estimated=row["estimated"])

@@ -1,0 +1,41 @@
+"""Exports of usage, read page by page, so that neither memory nor a connection is held for long."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from typing import Final
+
+from corral.base.clock import Clock
+from corral.domain.costs.forecast import month_of
+from corral.domain.requests.costs import CostRequest
+from corral.store.session.database import Database
+from corral.store.tables.costs.exported import exported
+from corral.views.cost_export import ExportFormat, header, lines
+
+PAGE_SPANS: Final = 1000
+"""Larger, and a piece of spans that last for a month has more than 30,000 lines; smaller, and more queries are made."""
+
+
+class CostExports:
+    """Exports usage of the installation with the id *installation*."""
+
+    def __init__(self, database: Database, clock: Clock, *, installation: str) -> None:
+        self._database = database
+        self._clock = clock
+        self._installation = installation
+
+    async def export(self, request: CostRequest, chosen: ExportFormat) -> AsyncGenerator[str]:
+        """The file, in pieces of whole lines; the first has the names of the columns. Raises StoreUnavailableError."""
+        now = self._clock.now()
+        until = now if request.until is None else request.until
+        since = month_of(until - timedelta(microseconds=1)).starts_at if request.since is None else request.since
+        after: int | None = 0
+        text = header(chosen)
+        while after is not None:
+            async with self._database.connection() as connection:
+                parts, after = await exported(
+                    connection, since=since, until=until, now=now, after=after, limit=PAGE_SPANS
+                )
+            yield text + lines(chosen, parts, self._installation)
+            text = ""
