@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import re
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -19,6 +20,8 @@ from support.http.servers import HttpAnswers, http_answer, unused_port
 from support.http.servers import serving as answering
 from support.processes.process import CORRAL, Running, clean_environment, quicken, run, serving
 from support.processes.terminal import on_terminal
+
+from corral.cli.periods import ACCEPTED
 
 GPU = ("--product", "RTX 4090 24GB")
 UBUNTU = (*GPU, "--template", "150020")
@@ -298,6 +301,43 @@ async def test_a_list_fits_the_terminal(shell: Shell, corral: Running) -> None:
     assert seen["ls 80"][0].split() == ["NAME", "STATUS", "GPU", "REGION", "PRICE", "AGE"]
     assert long in piped[1]
     assert re.search(rf"^{long} +inst_\w+ ", wide[1], re.MULTILINE)
+
+
+async def test_costs_are_shown_forecast_and_exported(shell: Shell, corral: Running) -> None:
+    """By label, in JSON, on narrow terminals, and as CSV that adds up; a time that is none is refused."""
+    await shell("create", "priced", *UBUNTU, "--label", "payer=a-team-with-a-name-of-forty-letters-or-so", "--wait")
+    shown, as_json, forecast, plain, focus, wrong, misplaced = await asyncio.gather(
+        shell("costs", "--by", "label:payer", "--since", "mon"),
+        shell("costs", "--by", "label:payer", "--json"),
+        shell("costs", "forecast"),
+        shell("costs", "export", "--since", "today"),
+        shell("costs", "export", "--format", "focus"),
+        shell("costs", "--since", "someday"),
+        shell("costs", "--by", "day", "export"),
+    )
+    for columns in (80, 60):
+        command = ("costs", "--by", "label:payer", "--url", corral.address)
+        async with on_terminal(*command, columns=columns) as terminal:
+            assert await terminal.end() == 0
+            table = [line for line in terminal.text.splitlines() if "$" in line or "PAYER" in line]
+        assert table[0].split()[:2] == ["PAYER", "COST"]
+        assert max(len(line) for line in table if line.startswith(("PAYER", "a-team", "total"))) <= columns
+
+    assert re.search(r"^PAYER +COST +SHARE +LOW +HIGH$", shown[1], re.MULTILINE)
+    assert re.search(r"^a-team-with-a-name-of-forty-letters-or-so +<?\$0\.", shown[1], re.MULTILINE)
+    assert re.search(r"^total +<?\$\d+\.\d\d +100 % ", shown[1], re.MULTILINE)
+    assert re.search(r"^From \d{4}-\d\d-\d\d 00:00 to .* UTC\.$", shown[2], re.MULTILINE)
+    report = read(as_json[1])
+    assert report["total"]["low"] <= report["total"]["usd"] <= report["total"]["high"]
+    assert "a-team-with-a-name-of-forty-letters-or-so" in {group["key"] for group in report["groups"]}
+    assert re.search(r"^Now \$\d+\.\d\d/h\.$", forecast[1], re.MULTILINE)
+    assert re.search(r"^Balance \$10,000\.00; it ", forecast[1], re.MULTILINE)
+    lines = list(csv.DictReader(plain[1].splitlines()))
+    assert "priced" in {line["name"] for line in lines}
+    assert next(csv.reader(focus[1].splitlines()))[:2] == ["BilledCost", "BillingAccountId"]
+    assert (wrong[0], wrong[2]) == (2, f"corral: --since must be {ACCEPTED}\n")
+    assert (misplaced[0], "belong after its name" in misplaced[2]) == (2, True)
+    await shell("rm", "priced")
 
 
 async def test_a_list_is_sorted_and_shows_the_columns_asked_for(shell: Shell) -> None:

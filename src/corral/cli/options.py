@@ -49,6 +49,9 @@ offered_names = _completion(_instance_names)
 offered_products = _completion(lambda client: dict.fromkeys((p.name, "") for p in client.products.list()))
 offered_templates = _completion(lambda client: [(t.id, t.name) for t in client.templates.list()])
 offered_volumes = _completion(lambda client: [(f"{v.id}:/", f"{v.name}, {v.region}") for v in client.volumes()])
+offered_label_names = _completion(
+    lambda client: dict.fromkeys((f"label:{label.partition('=')[0]}", "") for label in _labels(client))
+)
 offered_labels = _completion(lambda client: dict.fromkeys((label, "") for label in _labels(client)))
 
 Url = Annotated[

@@ -66,7 +66,8 @@ class Lesson:
     def as_run(self, address: str, corral: Path = CORRAL) -> str:
         """The commands as they are run in a test: our own `corral`, and the service at *address*."""
         found = re.sub(
-            r"^((?:\.venv/bin/)?corral (?!keys|config|serve|migrate|sim|version|verify)\S+(?:(?<= costs) [a-z]+)?)",
+            r"^((?:\.venv/bin/)?corral (?!keys|config|serve|migrate|sim|version|verify)"
+            r"(?:(?:costs|budgets) (?=[a-z]))?\S+)",
             rf"\1 --url {address}",
             self.commands,
             flags=re.MULTILINE,
