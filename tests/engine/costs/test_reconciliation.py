@@ -116,6 +116,29 @@ async def test_a_day_is_reconciled_once_after_the_lag_of_the_bill(engine: Steppe
     )
 
 
+async def test_processes_that_reconcile_a_day_at_once_leave_one_result(engine: SteppedEngine) -> None:
+    await a_day_of_one_machine(engine)
+    await pass_time(engine, LAG)
+
+    await asyncio.gather(*(reconciler(engine).reconcile_day(DAY) for _ in range(4)))
+
+    (day,) = await stored(engine)
+    assert (day.attempts, day.result is not None and day.result.counts) == (4, {BillOutcome.MATCH: 1})
+
+
+async def test_a_machine_of_a_record_without_usage_is_named_by_its_record(engine: SteppedEngine) -> None:
+    """As of a database from before usage was recorded."""
+    machine = await a_day_of_one_machine(engine)
+    await pass_time(engine, LAG)
+    async with engine.database.connection() as connection:
+        await connection.execute("DELETE FROM corral_usage")
+
+    found = machines((await reconciler(engine).reconcile_day(DAY)).result)[machine]
+
+    assert (found.outcome, found.instance_id, found.is_orphan) == (BillOutcome.UNKNOWN_MACHINE, "inst_1", False)
+    assert found.because == ("0.35 USD are billed for a machine of which there is no usage; it belongs to inst_1")
+
+
 async def test_without_the_setting_no_day_is_reconciled_by_itself(engine: SteppedEngine) -> None:
     await a_day_of_one_machine(engine)
     await pass_time(engine, LAG)

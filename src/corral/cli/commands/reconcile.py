@@ -111,4 +111,7 @@ def _explained(day: DayReconciliation) -> int:
 
 
 def _usd(amount: float | None) -> str:
-    return "-" if amount is None else f"${amount:.4f}" if amount >= 0 else f"-${-amount:.4f}"
+    if amount is None:
+        return "-"
+    shown = f"${abs(amount):.4f}"
+    return shown if amount >= 0 or float(shown[1:]) == 0 else f"-{shown}"

@@ -8,6 +8,7 @@ Nothing else depends on it: costs and budgets count usage whether or not there i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
@@ -20,11 +21,13 @@ from corral.domain.costs.bill import BillCategory, BillCycle, BillRow, BillRows
 from corral.domain.costs.reconciled_days import MOST_DAYS, ReconciledDay, due_days, period, retry_at, yesterday
 from corral.domain.costs.reconciliation import BillOutcome, MachineResult, Reconciliation, reconcile
 from corral.domain.errors import CloudError, CloudTransientError
+from corral.domain.instance import ProviderId
 from corral.domain.observation.provider_names import parse_provider_name
 from corral.domain.records import replace
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Connection, Database
 from corral.store.sql.combined_statement import Write
+from corral.store.tables import instances
 from corral.store.tables.callers import audit
 from corral.store.tables.costs import reconciliations
 
@@ -90,7 +93,7 @@ class BillReconciler:
             async with self.database.connection() as connection:
                 await self._write(day, None, error.message).run(connection)
             raise
-        result = await self._named(reconcile(day, usage, bill.rows, unreadable=bill.unreadable))
+        result = await self._explained(reconcile(day, usage, bill.rows, unreadable=bill.unreadable))
         async with self.database.transaction() as connection:
             stored = await self._store(connection, day, result)
             if line is not None:
@@ -138,21 +141,40 @@ class BillReconciler:
             await self.clock.sleep(pause)
             tries += 1
 
-    async def _named(self, result: Reconciliation) -> Reconciliation:
-        """*result* with the names of unknown machines that still exist; one with our name is an orphan."""
-        unknown = [each for each in result.machines if each.outcome is BillOutcome.UNKNOWN_MACHINE][:MOST_LOOKUPS]
-        named: dict[str, MachineResult] = {}
+    async def _explained(self, result: Reconciliation) -> Reconciliation:
+        """*result* with the records and the names of unknown machines; one with our name and no record is an orphan."""
+        unknown = [each for each in result.machines if each.outcome is BillOutcome.UNKNOWN_MACHINE]
+        if not unknown:
+            return result
+        async with self.database.connection() as connection:
+            records = await instances.by_ids(connection, [], [each.provider_id for each in unknown])
+        owners = {record.provider_id: record for record in records.values()}
+        known = {
+            each.provider_id: replace(each, instance_id=owner.id, because=f"{each.because}; it belongs to {owner.id}")
+            for each in unknown
+            if (owner := owners.get(ProviderId(each.provider_id))) is not None
+        }
+        strangers = [each for each in unknown if each.provider_id not in known]
+        known |= await self._named(strangers[:MOST_LOOKUPS])
+        return replace(result, machines=tuple(known.get(each.provider_id, each) for each in result.machines))
+
+    async def _named(self, machines: Sequence[MachineResult]) -> dict[str, MachineResult]:
+        """Those of *machines* that still exist, with their names at the provider."""
+        found: dict[str, MachineResult] = {}
         try:
-            for each in unknown:
+            for each in machines:
                 seen = await self.cloud.instance(each.provider_id)
-                if seen is not None:
-                    origin = parse_provider_name(seen.name)
-                    is_orphan = origin is not None and origin.installation == self.installation
-                    because = f"{each.because}; it is called {seen.name}" + (", which makes it an orphan" * is_orphan)
-                    named[each.provider_id] = replace(each, name=seen.name, is_orphan=is_orphan, because=because)
+                if seen is None:
+                    continue
+                origin = parse_provider_name(seen.name)
+                is_orphan = origin is not None and origin.installation == self.installation
+                because = f"{each.because}; it is called {seen.name}" + (", which makes it an orphan" * is_orphan)
+                found[each.provider_id] = replace(each, name=seen.name, is_orphan=is_orphan, because=because)
+                if is_orphan:
+                    log.warning("orphan.billed", provider_id=each.provider_id, name=seen.name, micro_usd=each.billed)
         except CloudError as error:
             log.warning("costs.lookup_failed", why=error.message)
-        return replace(result, machines=tuple(named.get(each.provider_id, each) for each in result.machines))
+        return found
 
 
 def _log(result: Reconciliation) -> None:
