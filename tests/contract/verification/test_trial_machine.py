@@ -15,6 +15,7 @@ from support.provider.verified import AccountClock, VerifiedAccount, results, ve
 from corral.cloud.trial_file import PendingTrial, TrialFile
 from corral.domain.errors import CloudUnknownError, GoalRefusedError
 from corral.domain.verification.trial_names import TrialName
+from corral.engine.verification import trial
 from novitasim.testing import Simulated
 
 QUICK: dict[str, object] = {"metrics_late_seconds": 0, "metrics_when_down": "zero"}
@@ -26,6 +27,10 @@ async def account(tmp_path: Path) -> AsyncGenerator[VerifiedAccount]:
     async with verified_account(tmp_path) as found:
         await found.build(QUICK)
         yield found
+
+
+LAGS: list[dict[str, object]] = [{}, {"list_lag_seconds": 50, "get_lag_seconds": 40}]
+"""With the second, neither the list nor the lookup, nor a delete, finds a machine that was just created."""
 
 
 class KilledError(BaseException):
@@ -69,7 +74,7 @@ def billed_alone(account: VerifiedAccount) -> bool:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("quirks", [{}, {"list_lag_seconds": 50, "get_lag_seconds": 40}], ids=["seen", "seen late"])
+@pytest.mark.parametrize("quirks", LAGS, ids=["seen", "seen late"])
 async def test_a_trial_that_is_killed_at_any_call_leaves_nothing_behind(
     account: VerifiedAccount, quirks: dict[str, object]
 ) -> None:
@@ -89,13 +94,18 @@ async def test_a_trial_that_is_killed_at_any_call_leaves_nothing_behind(
 
 
 @pytest.mark.timeout(300)
-async def test_a_trial_that_is_interrupted_at_any_call_deletes_its_machine(account: VerifiedAccount) -> None:
+@pytest.mark.parametrize("quirks", LAGS, ids=["seen", "seen late"])
+async def test_a_trial_that_is_interrupted_at_any_call_deletes_its_machine(
+    account: VerifiedAccount, quirks: dict[str, object]
+) -> None:
     """Ctrl-C and SIGTERM cancel it; it ends by itself, with nothing left for the next run."""
+    account.sim.set(**quirks)
     for at in range(await turns(account), 20, -5):
         verifying = asyncio.create_task(interrupted(account, at))
         with pytest.raises(asyncio.CancelledError):
             await verifying
 
+        account.sim.advance(120)
         assert billed_alone(account), f"interrupted at turn {at}"
         assert TrialFile(account.data_dir).pending() is None
 
@@ -114,6 +124,20 @@ async def test_a_create_with_unknown_outcome_is_searched_for_and_not_repeated(
     assert (
         account.sim.calls()["endpoints"]["create"]["total"] == 2 + 2
     )  # two machines of the account; create and refusal
+
+
+async def test_a_provider_that_does_not_answer_does_not_lengthen_the_trial(
+    account: VerifiedAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was allowed to be spent is a time: when it is over, the machine is deleted in the middle of a call."""
+    monkeypatch.setattr(trial, "MOST_SECONDS", 1.0)
+    account.sim.fault("hang", on="get", name="^corral-verify-")
+    found = results(await account.verify(spend_usd=0.10))
+
+    assert "the time of the trial is over" in account.said
+    assert found["boot.time"] == "not seen"
+    assert found["delete.gone"] == "holds"
+    assert billed_alone(account)
 
 
 async def test_a_create_that_is_refused_ends_the_trial(account: VerifiedAccount) -> None:

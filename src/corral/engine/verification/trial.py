@@ -27,8 +27,8 @@ SAMPLES_POLL_SECONDS: Final = 15.0
 REFUSAL_SECONDS: Final = 20.0
 """How long the machine of a refused create is searched for. Longer finds one that the list shows late; the next run
 finds that by its mark too."""
-_MOST_SECONDS: Final = trial_plan.TRIAL_SECONDS - trial_plan.REMOVE_SECONDS
-"""After which the machine is deleted, whatever is left to measure."""
+MOST_SECONDS: Final = trial_plan.TRIAL_SECONDS - trial_plan.REMOVE_SECONDS
+"""After which the machine is deleted, whatever is left to measure and however long a call takes."""
 
 
 class TrialRun:
@@ -50,9 +50,12 @@ class TrialRun:
     async def run(self) -> Trial:
         """Create, measure, delete; raises CloudUnknownError if a machine is not known to be gone."""
         try:
-            await self._created()
-            if self.seen.provider_id is not None:
-                await self._measured(self.seen.provider_id)
+            async with asyncio.timeout(MOST_SECONDS):
+                await self._created()
+                if self.seen.provider_id is not None:
+                    await self._measured(self.seen.provider_id)
+        except TimeoutError:
+            self._on_progress("the time of the trial is over")
         finally:
             await _to_its_end(self._removed())
         await self._refused()
@@ -133,7 +136,7 @@ class TrialRun:
                 last = look.status
             if is_over(look):
                 return True
-            left = self._began + _MOST_SECONDS - self._clock.monotonic()
+            left = self._began + MOST_SECONDS - self._clock.monotonic()
             if look.seconds >= limit or left <= 0:
                 self._on_progress(f"gave up waiting {look.seconds:.0f} s after the {stage.value}")
                 return False
