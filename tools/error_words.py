@@ -22,6 +22,10 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "UNAUTHORIZED": "No key, or an unknown or revoked one. A request that came through a proxy (with "
         "`Forwarded`, `X-Forwarded-*`, `X-Real-IP` or `Via`) needs a key on a loopback address, too."
     },
+    402: {
+        "BUDGET_EXCEEDED": "A budget does not allow what a create or start would reserve. `details` has the `budget`, "
+        "its `limit`, what is `spent` and `reserved` of it, what was `wanted`, and when it begins again (`resetsAt`).",
+    },
     403: {
         "FORBIDDEN": "The key's role does not allow this; or, on a loopback address, the `Host` or `Origin` is foreign."
     },
@@ -33,6 +37,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "CACHE_NOT_FOUND": "No cache has this name; `GET /api/cache/stats` lists them.",
         "RECONCILIATION_NOT_FOUND": "This day was not compared with the provider's bill.",
         "CACHE_KEY_NOT_FOUND": "This cache does not hold this key.",
+        "BUDGET_NOT_FOUND": "No budget has this name.",
         "KEY_NOT_FOUND": "No API key in use has this id or name.",
         "PRODUCT_NOT_FOUND": "The provider sells no product of this name.",
         "NO_OPTIMAL_PRODUCT_ANY_REGION": "The product exists, but no allowed region sells it now at an allowed price. "
@@ -113,6 +118,13 @@ FIELDS: Final[Mapping[str, str]] = {
     "expression of five fields, a time zone; the message says which rule is broken.",
     "INVALID_WAIT_FOR_CAPACITY": "Seconds, or a text such as 2h, 30m or 1h30m; 0 to 24 hours.",
     "INVALID_KEY_NAME": "1 to 64 letters, digits, `_`, `-`, `.` and `@`.",
+    "INVALID_PROTECTED": "`true` or `false`.",
+    "INVALID_BUDGET_NAME": "1 to 63 letters, digits, `_`, `-` and `.`; the first is a letter or digit.",
+    "INVALID_SCOPE": "`all`, `label:KEY=VALUE` or `key:NAME`.",
+    "INVALID_PERIOD": "`hour`, `day`, `month` or `total`.",
+    "INVALID_LIMIT": "More than 0 and at most 1,000,000,000 USD.",
+    "INVALID_ON_LIMIT": "`refuse`, `stop` or `notify`.",
+    "INVALID_THRESHOLDS": "At most 10 numbers above 0, up to 10: parts of the limit.",
     "INVALID_ROLE": "`viewer`, `operator` or `admin`.",
     "INVALID_DAY": "A day such as 2026-11-17 that is over.",
     "INVALID_QUERY": "A parameter of the query or the path has a value that is not accepted.",
@@ -129,6 +141,8 @@ FAILURES: Final[Mapping[str, str]] = {
     "NO_OPTIMAL_PRODUCT_ANY_REGION": "No region listed the product until the deadline, or for `waitForCapacity`.",
     "RESOURCE_CONSTRAINTS": "No offer was available until the deadline, or for `waitForCapacity`; or, for a start, its "
     "host had no GPU free until the deadline.",
+    "BUDGET_EXCEEDED": "The offers that were left cost more than was reserved, and until the deadline a budget did not "
+    "allow that.",
     "INSUFFICIENT_BALANCE": "The account could not pay, or have more instances, until the deadline.",
     "REGISTRY_AUTH_NOT_FOUND": "The request or its template names a registry login that the account does not have.",
     "INVALID_TEMPLATE": "The template lacks an image, has a bad port or variable, or more than 15 ports and tools.",

@@ -104,9 +104,9 @@ def events_page() -> str:
     logged = [f"| `{event}` | {meaning} |" for event, meaning in sorted(LOG_EVENTS.items())]
     return page(
         "Events",
-        "The events of instances (the event log), and what the service logs about itself.",
+        "The events of instances, budgets and the account (the event log), and what the service logs about itself.",
         [
-            *["## Of instances", "", *_members(EventType), ""],
+            *["## In the event log", "", *_members(EventType), ""],
             *["## In the log", "", "| event | meaning |", "|---|---|", *logged],
         ],
     )

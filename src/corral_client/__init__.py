@@ -7,6 +7,7 @@ The SDK: what a Python program needs to use a running Corral. Imports nothing of
 from corral_client.client import AsyncClient
 from corral_client.errors import (
     Ambiguous,
+    BudgetExceeded,
     Conflict,
     ConnectionFailed,
     CorralApiError,
@@ -22,6 +23,7 @@ from corral_client.errors import (
     WaitTimeout,
 )
 from corral_client.instances import AsyncInstanceHandle
+from corral_client.models.budgets import Budget, PlannedBudget
 from corral_client.models.costs import (
     Account,
     Amount,
@@ -67,6 +69,8 @@ __all__ = [
     "AsyncInstanceHandle",
     "AuditLine",
     "Balance",
+    "Budget",
+    "BudgetExceeded",
     "CauseCost",
     "Client",
     "Conflict",
@@ -111,6 +115,7 @@ __all__ = [
     "OrphanReport",
     "OutOfStock",
     "Plan",
+    "PlannedBudget",
     "Processing",
     "Product",
     "Progress",

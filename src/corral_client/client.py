@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
+from corral_client.budgets import AsyncBudgets
 from corral_client.costs import AsyncCosts
 from corral_client.events import AsyncEvents
 from corral_client.instances import AsyncInstances
@@ -58,6 +59,7 @@ class AsyncClient:
         self.deliveries = AsyncDeliveries(self._transport)
         self.audit = AsyncAudit(self._transport)
         self.costs = AsyncCosts(self._transport)
+        self.budgets = AsyncBudgets(self._transport)
 
     async def whoami(self) -> Identity:
         """Who the service takes the caller for; raises Unauthorised when it needs a key and this is none."""

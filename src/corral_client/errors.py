@@ -5,6 +5,7 @@ What can go wrong, one class for each thing a caller may want to do about it.
     ├─ CorralApiError        the service answered, with an error
     │   ├─ Invalid           400, 405, 413, 415   the request must change; see `validation_errors`
     │   ├─ Unauthorised      401, 403             the key is missing, wrong or may not do this
+    │   ├─ BudgetExceeded    402                  a budget does not allow it; `details` says how much is left
     │   ├─ NotFound          404                  no such instance, product, template, …
     │   │   └─ OutOfStock                         the product is sold out at the moment: create it again later
     │   ├─ Conflict          409                  not now, or not like this; `details` says what prevents it
@@ -91,6 +92,15 @@ class Unauthorised(CorralApiError):
     """The key is missing, wrong or may not do this."""
 
 
+class BudgetExceeded(CorralApiError):
+    """
+    A budget does not allow what a create or start would reserve.
+
+    `details` has the `budget`, its `limit`, what is `spent` and `reserved` of it, what was `wanted`, and when it begins
+    again (`resetsAt`, None: never).
+    """
+
+
 class NotFound(CorralApiError):
     """No such instance, product, template or route."""
 
@@ -174,6 +184,7 @@ class _Envelope(msgspec.Struct):
 _NO_OFFER: Final = "NO_OPTIMAL_PRODUCT_ANY_REGION"
 _BY_STATUS: Final[Mapping[int, type[CorralApiError]]] = {
     401: Unauthorised,
+    402: BudgetExceeded,
     403: Unauthorised,
     404: NotFound,
     409: Conflict,

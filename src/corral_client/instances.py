@@ -63,6 +63,11 @@ class AsyncInstances(AsyncInstanceReads):
         found = await self.get(named)
         return await self._transport.act("PATCH", Instance, path_of(found.id), body={"labels": dict(labels)}, key=None)
 
+    async def protect(self, named: str, *, protected: bool = True) -> Instance:
+        """Keep budgets from stopping an instance, or with *protected* False let them; returns it."""
+        found = await self.get(named)
+        return await self._transport.act("PATCH", Instance, path_of(found.id), body={"protected": protected}, key=None)
+
     async def set_lease(self, named: str, **lease: Unpack[LeaseOrder]) -> Instance:
         """
         Change what ends an instance; what is left out stays as it was, and None removes it. Returns the instance.

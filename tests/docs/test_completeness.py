@@ -96,7 +96,7 @@ def test_every_status_is_listed_by_the_api_and_by_the_dashboard() -> None:
 def test_every_event_is_explained() -> None:
     page = pages.text("docs/reference/events.md")
 
-    assert re.findall(r"^- `(instance\.\w+)`: \S", page, re.MULTILINE) == [event.value for event in EventType]
+    assert re.findall(r"^- `(\w+\.\w+)`: \S", page, re.MULTILINE) == [event.value for event in EventType]
     assert re.findall(r"^\| `([\w.]+)` \| \S", page, re.MULTILINE) == sorted(LOG_EVENTS)
 
 

@@ -21,6 +21,7 @@ PAGES: dict[str, list[pages.Lesson]] = {
     "teams": [],
     "costs": [],
     "bill": [],
+    "budgets": [],
     "webhooks": [],
     "verify": [FIRST],
 }

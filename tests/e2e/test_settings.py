@@ -73,6 +73,8 @@ ODD = {
     "CORRAL_DEFAULT_TTL": "300d",
     "CORRAL_DEFAULT_IDLE": "29d",
     "CORRAL_MAX_TTL": "330d",
+    "CORRAL_RESERVE_HOURS": "2.5",
+    "CORRAL_LOW_BALANCE_HOURS": "8760",
     "MAX_CONCURRENT_JOBS": "3",
     "HEALTH_CHECK_TIMEOUT_MS": "2345",
     "HEALTH_CHECK_RETRY_ATTEMPTS": "1",
@@ -596,6 +598,36 @@ async def _an_orphan_is_deleted_after_an_hour(served: ServedApiWithProvider) -> 
 def _present(sim: Simulated) -> list[Instance]:
     sim.advance(1)
     return sim.instances()
+
+
+@proves("CORRAL_RESERVE_HOURS")
+async def _a_create_reserves_two_and_a_half_hours(served: ServedApiWithProvider) -> None:
+    """Of its price, in every budget that counts it; by default one hour."""
+    budget = {"scope": "label:odd=hours", "period": "total", "limitUsd": 1}
+    assert (await served.ask("PUT", "/api/budgets/odd", json=budget)).status == 201
+    wanted = {**CREATE_BODY, "name": "odd", "labels": {"odd": "hours"}}
+    plan = (await served.ask("POST", "/api/instances?dryRun=true", json=wanted)).json
+
+    assert (plan["candidates"][0]["price"], plan["budgets"][0]["wanted"]) == (0.18, 0.45)
+
+
+@proves("CORRAL_LOW_BALANCE_HOURS")
+async def _a_balance_for_less_than_a_year_is_reported(served: ServedApiWithProvider) -> None:
+    """By default it would be one for less than half a day."""
+    await served.reaches(await served.request_create("costly"), "running")
+    served.sim.set(balance_usd=100)
+    connection = await asyncpg.connect(**served.database.arguments())
+    try:
+        await queries_of(connection).enqueue("sweep_balance", b"{}", 0)
+
+        async def is_reported() -> bool:
+            events = (await served.get("/api/events?last=500")).json["events"]
+            return any(event["event"] == "account.low_balance" for event in events)
+
+        await until(is_reported, what="the report")
+    finally:
+        await connection.close()
+        served.sim.set(balance_usd=0)
 
 
 @proves("CORRAL_EVENT_RETENTION")

@@ -34,7 +34,7 @@ from corral.api.middleware.rate_limit import RequestLimit
 from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMiddleware
 from corral.api.openapi.document import CompletedJson, keep_steady, operation_id
 from corral.api.routes import actions, audit, catalog, events, instances, keys, orphans, webhooks
-from corral.api.routes.costs import costs, export, forecast, reconciliations
+from corral.api.routes.costs import budgets, costs, export, forecast, reconciliations
 from corral.api.routes.leases import auto_stop, fleet, lease
 from corral.api.routes.machine import credentials, logs, utilization
 from corral.api.routes.service import caches, docs, health, jobs, metrics, settings
@@ -105,6 +105,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         *auto_stop.handlers(engine),
         *fleet.handlers(engine),
         *orphans.handlers(engine),
+        *budgets.handlers(engine),
         *credentials.handlers(engine.credentials, engine.audit),
         *utilization.handlers(engine.metrics, engine.utilization),
         *logs.handlers(engine.logs, engine.image_pulls, engine.keys),

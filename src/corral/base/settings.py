@@ -177,6 +177,12 @@ class CostSettings(Group):
     reconcile: bool = _flag("CORRAL_RECONCILE", default=True)
     """Whether each day's usage is compared with the provider's bill, from two hours after its end on. It takes a few
     calls a day, and nothing else depends on it."""
+    reserve_hours: float = Field(1.0, alias="CORRAL_RESERVE_HOURS", gt=0, le=744, title="a number above 0, up to 744")
+    """Hours of its price that every create and start reserves in the budgets that it belongs to. More, and a limit is
+    kept for longer without a further request; less, and more machines run at the same time within it."""
+    low_balance_hours: int = _whole("CORRAL_LOW_BALANCE_HOURS", 12, 0, 8760)
+    """The event `account.low_balance` is sent when the provider's balance lasts for fewer hours at the present cost; it
+    is compared every ten minutes while machines cost money. 0: the balance is not read."""
 
 
 class JobSettings(Group):

@@ -64,6 +64,12 @@ def lease_entry(route: str, reason: str, now: datetime, instance_id: str) -> Aud
     )
 
 
+def budget_entry(caller: str, route: str, reason: str, now: datetime, instance_id: str) -> AuditEntry:
+    """The entry of a command, *route*, that follows from the budget *caller*, with the reason as its path."""
+    entry = lease_entry(route, reason, now, instance_id)
+    return replace(entry, caller=Caller(name=caller, access=Access.OPERATOR), method="BUDGET")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine(AuditEntry):
     """An entry as it is stored."""

@@ -73,7 +73,7 @@ class DeliveryStatus(StrEnum):
     FAILED = "failed"
     """Refused permanently, or out of attempts."""
     STOPPED = "stopped"
-    """The receiver asked for no more events of this instance."""
+    """The receiver asked for no more events of this instance, or of this budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,9 @@ class Delivery:
     seq: int | None
     """None until the event has been read for the first time."""
     event: EventType
-    instance_id: InstanceId
+    subject: str
+    """The id of the instance, or what else the event is about."""
+    instance_id: InstanceId | None
     host: str
     status: DeliveryStatus
     attempts: int

@@ -10,6 +10,7 @@ Every error, grouped by what the caller may do next.
     │   ├─ GoalRefusedError           not possible in the current phase
     │   ├─ UnauthorisedError          the caller is not identified
     │   ├─ ForbiddenError             the caller is not allowed to do this
+    │   ├─ BudgetExceededError        a budget does not allow its cost
     │   └─ RateLimitError             the caller sends too many requests
     ├─ CloudError                   a failure of the provider
     │   ├─ CloudTransientError        certainly not executed: retry later
@@ -132,6 +133,12 @@ class ForbiddenError(CallerError):
     code = "FORBIDDEN"
 
 
+class BudgetExceededError(CallerError):
+    """A budget does not allow the cost of the request; `details` says which, and how much is left of it."""
+
+    code = "BUDGET_EXCEEDED"
+
+
 class RateLimitError(CallerError):
     """The caller sends too many requests."""
 
@@ -233,6 +240,8 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "on the price.",
     "RESOURCE_CONSTRAINTS": "The provider has no such GPU free there: try again later, or choose another region or "
     "product.",
+    "BUDGET_EXCEEDED": "Stop or delete machines that the budget counts, wait until it begins again, or have an admin "
+    "raise its limit (`corral budgets set`).",
     "INSUFFICIENT_BALANCE": "Top up the account at the provider, then create it again.",
     "AUTHENTICATION_FAILED": "The provider refused the key: set a valid NOVITA_API_KEY and restart Corral.",
     "REGISTRY_AUTH_NOT_FOUND": "The image needs a registry login that the account does not have: add it at the "

@@ -65,6 +65,12 @@ class EventType(StrEnum):
     """It cannot be created at the moment, and is tried again; `reason` says why."""
     CHANGED = "instance.changed"
     """A change without a name of its own; in the log, but not sent to webhooks."""
+    BUDGET_THRESHOLD = "budget.threshold"
+    """The part `data.threshold` of a budget is spent; once a period each. Not about one instance."""
+    BUDGET_EXHAUSTED = "budget.exhausted"
+    """All of a budget is spent; once a period. Not about one instance."""
+    LOW_BALANCE = "account.low_balance"
+    """The account at the provider lasts only for `data.hoursLeft` at the present cost. Not about one instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +102,18 @@ class EventDraft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FleetEvent:
+    """One event to record that is not about one instance."""
+
+    type: EventType
+    subject: str
+    """What it is about, such as `budget:NAME`; the webhooks of one subject are sent in order."""
+    reason: str
+    at: datetime
+    data: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One entry of the log."""
 
@@ -104,11 +122,12 @@ class Event:
     seq: int
     """Its position among all events, without gaps."""
     type: EventType
-    instance_id: InstanceId
+    instance_id: InstanceId | None
+    """None: it is not about one instance; then it has no phase and no operation either."""
     provider_id: ProviderId | None
-    phase: Phase
+    phase: Phase | None
     previous_phase: Phase | None
-    operation_id: OperationId
+    operation_id: OperationId | None
     reason: str
     failure: Failure | None
     at: datetime

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NewType
 
+from corral.domain.budgets.reservation import Reservation
 from corral.domain.container import ContainerSpec
 from corral.domain.costs.meter import Meter
 from corral.domain.errors import Failure
@@ -189,6 +190,10 @@ class Instance:
     """What users sort it by; changed by a command of their own, in every phase."""
     lease: LeaseState | None = None
     """How long it may run; None: as long as nothing else stops it."""
+    protected: bool = False
+    """Whether budgets leave it running when they are spent; changed by a command of its own, as labels are."""
+    reservation: Reservation | None = None
+    """What was set aside for it with its create or last start; None once it has cost as much, or cannot cost more."""
     phase_since: datetime
     deadline_at: datetime | None
     """Until when the present operation must have brought it up."""

@@ -13,6 +13,10 @@ from corral.cache.registry import CacheRegistry
 from corral.domain.observation.adoption import Adoption
 from corral.engine.auth.api_keys import ApiKeys
 from corral.engine.auth.audit_log import AuditLog
+from corral.engine.budgets.balance_sweep import BalanceSweep
+from corral.engine.budgets.book import BudgetBook
+from corral.engine.budgets.reservations import BudgetReservations
+from corral.engine.budgets.sweep import BudgetSweep
 from corral.engine.commands.adopt import AdoptInstance, ProviderNameLookup
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance
@@ -114,6 +118,7 @@ def build_engine(runtime: Runtime) -> Engine:
     )
     adoption = Adoption(health=runtime.create_defaults.health)
     name_lookup = ProviderNameLookup(cloud=cloud, adopting=adopt, adoption=adoption)
+    reservations = BudgetReservations(database=database, hours=settings.costs.reserve_hours)
     change = ChangeInstance(
         database=database,
         queue=queue,
@@ -124,6 +129,7 @@ def build_engine(runtime: Runtime) -> Engine:
         new_id=runtime.new_id,
         start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
         view=describer.view,
+        budgets=reservations,
         name_lookup=name_lookup if settings.instances.startup_name_lookup else None,
     )
     calls_a_minute = settings.provider.rate_limit_per_minute
@@ -135,6 +141,7 @@ def build_engine(runtime: Runtime) -> Engine:
         gate=gate,
         unmade=UncreatedInstances.of(cloud, observations),
         recorder=recorder,
+        budgets=reservations,
     )
     sampler = IdleSampler(
         cloud=cloud,
@@ -193,6 +200,7 @@ def build_engine(runtime: Runtime) -> Engine:
             clock=clock,
             new_id=runtime.new_id,
             secret_key=runtime.secret_key,
+            budgets=reservations,
         ),
         change=change,
         stop_all=StopAllInstances(database=database, change=change),
@@ -206,6 +214,7 @@ def build_engine(runtime: Runtime) -> Engine:
             describer=describer,
             defaults=runtime.create_defaults.lease,
         ),
+        budgets=BudgetBook(database=database, clock=clock),
         judge_leases=JudgeLeases(database=database, queue=queue, clock=clock),
         gate=gate,
         reconciler=Reconciler(
@@ -261,6 +270,14 @@ def build_engine(runtime: Runtime) -> Engine:
             installation=installation,
             is_daily=settings.costs.reconcile,
         ),
+        balance_sweep=BalanceSweep(
+            cloud=cloud,
+            database=database,
+            event_publisher=event_publisher,
+            clock=clock,
+            hours=settings.costs.low_balance_hours,
+        ),
+        budget_sweep=BudgetSweep(database=database, event_publisher=event_publisher, change=change, clock=clock),
     )
     for job_type in job_types(engine):
         registry.add(job_type)

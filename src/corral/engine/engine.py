@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from corral.engine.auth.api_keys import ApiKeys
 from corral.engine.auth.audit_log import AuditLog
+from corral.engine.budgets.balance_sweep import BalanceSweep
+from corral.engine.budgets.book import BudgetBook
+from corral.engine.budgets.sweep import BudgetSweep
 from corral.engine.commands.adopt import AdoptInstance
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance
@@ -83,6 +86,7 @@ class Engine:
     adopt: AdoptInstance
     relabel: RelabelInstance
     lease: ChangeLease
+    budgets: BudgetBook
     judge_leases: JudgeLeases
     gate: CreateGate
     """`start` it before the first create."""
@@ -94,6 +98,8 @@ class Engine:
     orphan_sweep: OrphanSweep
     stuck_sweep: StuckSweep
     bill_reconciler: BillReconciler
+    budget_sweep: BudgetSweep
+    balance_sweep: BalanceSweep
 
 
 def job_types(engine: Engine) -> list[JobType]:
@@ -105,6 +111,8 @@ def job_types(engine: Engine) -> list[JobType]:
         engine.orphan_sweep.job_type(),
         engine.stuck_sweep.job_type(),
         engine.bill_reconciler.job_type(),
+        engine.budget_sweep.job_type(),
+        engine.balance_sweep.job_type(),
         sweep_leases(runtime.database, runtime.clock),
         *retention.sweeps(runtime.database, engine.queue, runtime.clock, runtime.settings.store.event_retention_days),
     ]

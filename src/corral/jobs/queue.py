@@ -130,15 +130,15 @@ class JobQueue:
         self._database = database
         self._registry = registry
 
-    def add(self, jobs: Sequence[NewJob]) -> Write:
+    def add(self, jobs: Sequence[NewJob], *, if_: str | None = None) -> Write:
         """
-        Insert jobs, at least one; returns the `id` of each that was added.
+        Insert jobs, at least one, if the write called *if_* changed a row; returns the `id` of each that was added.
 
         A job is not added while another with its `dedupe_key` waits or runs. PgQueuer's own statement would also log
         that the jobs were enqueued; that log entry has no reader and would be a part of the cost of every create.
         """
         rows = [(_payload(job), self._priority(job), job.type, job.after, job.dedupe_key) for job in jobs]
-        return Write("new_jobs", *_ADD.statement(rows))
+        return Write("new_jobs", *_ADD.statement(rows, if_=if_))
 
     async def find(
         self,

@@ -29,13 +29,13 @@ class EventDetails(msgspec.Struct, rename="camel"):
     id: Annotated[str, Meta(description="Unique everywhere, and the same in every delivery of this event.")]
     seq: Annotated[int, Meta(description="Its place in the one order of all events, which has no gaps.")]
     event: EventType
-    instance_id: str
+    instance_id: Annotated[str | None, Meta(description="Null when it is not about one instance.")]
     novita_instance_id: str | None
-    status: Annotated[str, Meta(description="The instance's status after the change.")]
+    status: Annotated[str | None, Meta(description="The instance's status after the change; null without an instance.")]
     previous_status: str | None
     timestamp: str
     elapsed_time: Annotated[int | None, Meta(description="Milliseconds since its operation was requested.")]
-    operation_id: str
+    operation_id: Annotated[str | None, Meta(description="Null without an instance.")]
     reason: str
     error: EventError | None
     labels: Annotated[dict[str, str], Meta(description="The instance's labels after the change.")]
@@ -43,7 +43,7 @@ class EventDetails(msgspec.Struct, rename="camel"):
         dict[str, object],
         Meta(
             description="The instance's name, and where it is placed once it is; of `instance.ending_soon` also"
-            " `cause`, `reason` and `endsAt`."
+            " `cause`, `reason` and `endsAt`. Of a budget: the budget and how much of it is used."
         ),
     ]
 
@@ -51,8 +51,8 @@ class EventDetails(msgspec.Struct, rename="camel"):
 def event_details(event: Event, ready_word: str) -> EventDetails:
     """*event* as it is shown; *ready_word* is the public status of a ready instance."""
 
-    def status(phase: Phase) -> str:
-        return ready_word if phase is Phase.READY else phase.value
+    def status(phase: Phase | None) -> str | None:
+        return ready_word if phase is Phase.READY else None if phase is None else phase.value
 
     since, failure, before = event.since_asked, event.failure, event.previous_phase
     return EventDetails(
@@ -62,7 +62,7 @@ def event_details(event: Event, ready_word: str) -> EventDetails:
         instance_id=event.instance_id,
         novita_instance_id=event.provider_id,
         status=status(event.phase),
-        previous_status=None if before is None else status(before),
+        previous_status=status(before),
         timestamp=iso(event.at),
         elapsed_time=None if since is None else int(since / timedelta(milliseconds=1)),
         operation_id=event.operation_id,

@@ -109,6 +109,7 @@ class InstanceView:
             created_at=iso(instance.created_at),
             created_by=instance.created_by,
             labels=dict(instance.labels),
+            protected=instance.protected,
             started_at=iso(instance.started_at),
             ready_at=iso(instance.ready_at),
             stopped_at=iso(instance.stopped_at),

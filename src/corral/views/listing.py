@@ -189,6 +189,7 @@ def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) ->
         created_at=iso(seen.created_at) or seen_at or "",
         created_by=None,
         labels={},
+        protected=False,
         started_at=iso(seen.started_at),
         ready_at=None,
         stopped_at=iso(seen.stopped_at),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from corral.domain.budgets.admission import exceeds
+from corral.domain.budgets.budget import Standing
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.pricing import usd
 from corral.domain.placement.rank import Candidate, Ranking, Reason, Rejection
+from corral.domain.timing import iso
 
 PricePerGpu = Annotated[float, Meta(description="USD per GPU-hour.")]
 
@@ -39,6 +43,18 @@ class RejectedOffer(msgspec.Struct, rename="camel"):
     message: Annotated[str, Meta(description="Why, for people.")]
 
 
+class PlannedBudget(msgspec.Struct, rename="camel"):
+    """A budget that the request would have to fit into, in USD."""
+
+    budget: Annotated[str, Meta(description="Its name.")]
+    limit: float
+    spent: float
+    reserved: float
+    wanted: Annotated[float, Meta(description="What the request would reserve.")]
+    resets_at: Annotated[str | None, Meta(description="When its next period begins; null: never.")]
+    refuses: Annotated[bool, Meta(description="Whether it would refuse the request now.")]
+
+
 class PlanDetails(msgspec.Struct):
     """All that was considered."""
 
@@ -46,11 +62,36 @@ class PlanDetails(msgspec.Struct):
     rejected: Annotated[list[RejectedOffer], Meta(description="What would not, and why.")]
 
 
+class CreatePlan(PlanDetails):
+    """What a create would try, and the budgets that would have to allow it."""
+
+    budgets: Annotated[list[PlannedBudget], Meta(description="The budgets that count it, by name.")]
+
+
 def plan_details(ranking: Ranking) -> PlanDetails:
     """A ranking as answers show it."""
     return PlanDetails(
         candidates=[offer_details(candidate) for candidate in ranking.candidates],
         rejected=[_rejected(rejection) for rejection in ranking.rejected],
+    )
+
+
+def create_plan(ranking: Ranking, wanted: int, standings: Sequence[Standing]) -> CreatePlan:
+    """A ranking with the *standings* of the budgets of which a create would reserve *wanted*."""
+    plan = plan_details(ranking)
+    budgets = [_planned(standing, wanted) for standing in standings]
+    return CreatePlan(candidates=plan.candidates, rejected=plan.rejected, budgets=budgets)
+
+
+def _planned(standing: Standing, wanted: int) -> PlannedBudget:
+    return PlannedBudget(
+        budget=standing.budget.name,
+        limit=usd(standing.budget.limit_micro_usd),
+        spent=usd(standing.spent),
+        reserved=usd(standing.reserved),
+        wanted=usd(wanted),
+        resets_at=iso(standing.resets_at),
+        refuses=standing.budget.refuses and exceeds(standing, wanted),
     )
 
 

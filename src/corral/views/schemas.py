@@ -190,6 +190,7 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
         Meta(description="Name of the API key that created or adopted it, or `local`; null when that is not known."),
     ]
     labels: Labels
+    protected: Annotated[bool, Meta(description="Whether a budget that is spent leaves it running.")]
     started_at: str | None
     ready_at: Annotated[str | None, Meta(description="When it first became ready after a create or start.")]
     stopped_at: str | None

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from corral_client.models.budgets import PlannedBudget
 from corral_client.models.leases import Lease
 
 GONE: Final = frozenset({"deleting", "terminated"})
@@ -144,6 +145,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     volumes: list[VolumeMount] = []
     min_cuda: str | None = None
     labels: dict[str, str] = {}
+    protected: bool = False
+    """Whether a budget that is spent leaves it running."""
     billing_mode: str | None
     price: float | None = None
     billed: bool | None = None
@@ -247,21 +250,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     candidates: list[Offer]
     rejected: list[RejectedOffer] = []
+    budgets: list[PlannedBudget] = []
+    """Those that would have to allow it; of `instances.plan` only."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One entry of the log; `elapsed_time` is in milliseconds since its operation was asked for."""
+    """
+    One entry of the log; `elapsed_time` is in milliseconds since its operation was asked for.
+
+    An event of a budget or of the account is not about one instance: it has no instance, status and operation.
+    """
 
     id: str
     seq: int
     event: str
-    instance_id: str
+    instance_id: str | None = None
     novita_instance_id: str | None = None
-    status: str
+    status: str | None = None
     previous_status: str | None = None
     timestamp: datetime
     elapsed_time: int | None = None
-    operation_id: str
+    operation_id: str | None = None
     reason: str
     error: Failure | None = None
     data: dict[str, object] = {}

@@ -32,6 +32,8 @@ class Order(TypedDict):
     volumes: NotRequired[Sequence[VolumeOrder]]
     min_cuda: NotRequired[str]
     labels: NotRequired[Mapping[str, str]]
+    protected: NotRequired[bool]
+    """Whether a budget that is spent leaves it running."""
     gpu_num: NotRequired[int]
     rootfs_size: NotRequired[int]
     region: NotRequired[str]

@@ -71,7 +71,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     event_id: str
     seq: int | None = None
     event: str
-    instance_id: str
+    instance_id: str | None = None
+    """None: the event is not about one instance."""
     host: str
     status: str
     attempts: int

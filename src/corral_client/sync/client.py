@@ -14,6 +14,7 @@ from corral_client.models.instances import Event
 from corral_client.models.machines import Utilization, Volume
 from corral_client.models.records import Identity, OrphanReport
 from corral_client.models.resources import Health
+from corral_client.sync.budgets import Budgets
 from corral_client.sync.costs import Costs
 from corral_client.sync.instances import Instances
 from corral_client.sync.looping import LoopThread
@@ -94,6 +95,7 @@ class Client:
         self.deliveries = Deliveries(inner.deliveries, loop)
         self.audit = Audit(inner.audit, loop)
         self.costs = Costs(inner.costs, loop)
+        self.budgets = Budgets(inner.budgets, loop)
         # Also closes a client that was only dropped, or is left when the program ends.
         self._end = weakref.finalize(self, _end, inner, loop)
 

@@ -68,6 +68,15 @@ class Instances(InstanceReads):
         """
         return self._loop.run(self._inner.set_labels(named, labels))
 
+    def protect(self, named: str, *, protected: bool = True) -> Instance:
+        """
+        Keep budgets from stopping an instance, or with *protected* False let them; returns it.
+
+            >>> client.instances.protect("train").protected
+            True
+        """
+        return self._loop.run(self._inner.protect(named, protected=protected))
+
     def set_lease(self, named: str, **lease: Unpack[LeaseOrder]) -> Instance:
         """
         Change what ends an instance; what is left out stays as it was, and None removes it. Returns the instance.

@@ -36,6 +36,9 @@ SELECT id, 1, now(), 503, 12, E'caf\u00e9\n"quoted"', 'retry' FROM corral_delive
 INSERT INTO corral_silenced_receivers VALUES ('inst_1', 'https://hooks.example/x');
 UPDATE corral_instances SET labels = '{"team": "vision"}', lease = '{"lease": {"max_duration": "PT8H"}}'
 WHERE id = 'inst_1';
+INSERT INTO corral_budgets (name, scope, period, limit_micro_usd, on_limit, thresholds, created_at, updated_at,
+                            announced)
+VALUES ('vision', 'label:team=vision', 'day', 200000000, 'stop', '{0.5,0.8,1}', now(), now(), '{0.5}');
 INSERT INTO corral_idempotency (key, fingerprint, status, body, kept_at)
 VALUES ('k', '\\x00ff'::bytea, 201, convert_to('{"a":1}', 'UTF8'), now());
 INSERT INTO corral_audit (at, who, method, path, address, status, request_id)

@@ -24,6 +24,7 @@ from corral.domain.timing import iso
 _CLASSES: Final[Mapping[HTTPStatus, tuple[type[errors.CorralError], ...]]] = {
     HTTPStatus.BAD_REQUEST: (errors.CallerError, errors.SpecInvalidError, errors.MalformedError),
     HTTPStatus.UNAUTHORIZED: (errors.UnauthorisedError,),
+    HTTPStatus.PAYMENT_REQUIRED: (errors.BudgetExceededError,),
     HTTPStatus.FORBIDDEN: (errors.ForbiddenError,),
     HTTPStatus.NOT_FOUND: (errors.NotFoundError, errors.OutOfStockError),
     HTTPStatus.CONFLICT: (errors.GoalRefusedError, errors.StaleError),

@@ -1,4 +1,4 @@
-"""Reads the bodies of create, adopt, action and key requests, and checks the address of a webhook."""
+"""Reads the bodies of create, adopt, action, key and budget requests, and checks the address of a webhook."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from corral.domain.budgets.budget import Budget
 from corral.domain.errors import MalformedError, SpecInvalidError
-from corral.domain.instance import Labels
 from corral.domain.leases.changes import Extension
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.observation.adoption import Adoption
 from corral.domain.requests.action import read_command_options
+from corral.domain.requests.budget import read_budget
 from corral.domain.requests.create import CreateDefaults, RequestedInstance, read_adoption, read_create_request
 from corral.domain.requests.fields import Problems
 from corral.domain.requests.key import KeyRequest, read_key_request
-from corral.domain.requests.labels import read_label_change
+from corral.domain.requests.labels import InstanceChange, read_instance_change
 from corral.domain.requests.lease import LeaseChange, read_extension, read_last_used, read_lease_change
 from corral.webhooks.guard import AddressGuard
 
@@ -64,9 +65,14 @@ def read_key(body: bytes, *, beside: Problems = ()) -> KeyRequest:
     return _checked(read_key_request(decoded(body)), beside)
 
 
-def read_labels(body: bytes, *, beside: Problems = ()) -> Labels:
-    """The labels to give an instance in *body*; raises as `RequestReader.read` does."""
-    return _checked(read_label_change(decoded(body)), beside)["labels"]
+def read_change(body: bytes, *, beside: Problems = ()) -> InstanceChange:
+    """What to change of an instance in *body*; raises as `RequestReader.read` does."""
+    return _checked(read_instance_change(decoded(body)), beside)
+
+
+def read_budget_body(name: str, body: bytes, *, beside: Problems = ()) -> Budget:
+    """The budget called *name* in *body*; raises as `RequestReader.read` does."""
+    return _checked(read_budget(name, decoded(body)), beside)
 
 
 def read_lease_merge(body: bytes, *, beside: Problems = ()) -> LeaseChange:

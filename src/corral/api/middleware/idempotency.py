@@ -4,7 +4,7 @@
 A route that stores its response in the transaction of its change declares it (`KEEPS_ANSWERS`) and needs no claim. For
 any other route the key is claimed first and the response stored after; the claim of a process that dies in between
 expires. Repetitions that arrive meanwhile wait for the first response. Responses that ask the caller to retry, that
-refuse an invalid request, or that depend on the present stock are not stored.
+refuse an invalid request, or that depend on the present stock or on what is left of a budget are not stored.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 _NOT_STORED = frozenset({
     "VALIDATION_ERROR", "INVALID_JSON", "INVALID_REQUEST", "BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE",
     "REQUEST_TIMEOUT", "UNAUTHORIZED", "FORBIDDEN", "IDEMPOTENCY_KEY_REUSED", "NO_OPTIMAL_PRODUCT_ANY_REGION",
+    "BUDGET_EXCEEDED",
 })  # fmt: skip
 
 

@@ -39,11 +39,13 @@ OF_PARAMETER: Final[Mapping[str, str]] = {
     "name": "CACHE_NOT_FOUND",
     "key": "CACHE_KEY_NOT_FOUND",
     "key_id": "KEY_NOT_FOUND",
+    "budget_name": "BUDGET_NOT_FOUND",
 }
-START: Final[Mapping[int, tuple[str, ...]]] = {
+RESTART: Final[Mapping[int, tuple[str, ...]]] = {
     400: ("INSTANCE_NOT_STARTABLE",),
     409: ("STARTUP_OPERATION_IN_PROGRESS",),
 }
+START: Final[Mapping[int, tuple[str, ...]]] = {**RESTART, 402: ("BUDGET_EXCEEDED",)}
 NAMED: Final[Mapping[int, tuple[str, ...]]] = {
     404: ("INSTANCE_NOT_FOUND",),
     409: ("NAME_AMBIGUOUS", "STARTUP_OPERATION_IN_PROGRESS"),
@@ -56,6 +58,7 @@ LOGS: Final[Mapping[int, tuple[str, ...]]] = {
 OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances"): {
         400: ("VOLUME_ELSEWHERE",),
+        402: ("BUDGET_EXCEEDED",),
         404: (
             "PRODUCT_NOT_FOUND",
             "NO_OPTIMAL_PRODUCT_ANY_REGION",
@@ -72,7 +75,7 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("get", "/api/products/optimal"): {404: ("PRODUCT_NOT_FOUND", "NO_OPTIMAL_PRODUCT_ANY_REGION")},
     ("get", "/api/templates/{template_id}"): {502: ("INVALID_TEMPLATE",)},
     ("post", "/api/instances/{instance_id}/start"): START,
-    ("post", "/api/instances/{instance_id}/restart"): START,
+    ("post", "/api/instances/{instance_id}/restart"): RESTART,
     ("post", "/api/instances/{instance_id}/stop"): {400: ("INSTANCE_NOT_STOPPABLE",)},
     ("post", "/api/instances/start"): {**START, **NAMED},
     ("post", "/api/instances/stop"): {400: ("INSTANCE_NOT_STOPPABLE",), **NAMED},
@@ -97,6 +100,7 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
 _MEANINGS: Final[Mapping[int, str]] = {
     400: "The request must change; `validationErrors` lists every invalid field.",
     401: "No key, or an unknown one.",
+    402: "A budget does not allow it; `details` says which, and how much of it is used.",
     403: "The caller is not allowed to do this, or not from this address.",
     404: "What the request names does not exist.",
     408: "The body did not arrive in time.",

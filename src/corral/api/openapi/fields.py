@@ -56,6 +56,20 @@ _DESCRIBED: Final[Mapping[str, tuple[str, object]]] = {
     "errorCode": ("The error code of the response, if any.", "FORBIDDEN"),
     "requestId": ("The request's id, as in the response and the logs.", "req_6f1ed002ab5595859014ebf0"),
     "entries": ("The lines of this page, in order.", None),
+    # budgets
+    "budget_name": ("The budget's name.", "vision"),
+    "BudgetDetails.name": ("Its name.", "vision"),
+    "limitUsd": ("The most that may be spent in a period, in USD.", 200.0),
+    "onLimit": ("What happens at the limit.", "refuse"),
+    "budgets": ("Every budget, by name.", None),
+    **{
+        f"PlannedBudget.{name}": (meaning, 0.36)
+        for name, meaning in (
+            ("limit", "The most that may be spent in a period."),
+            ("spent", "The most that it may have cost so far in this period."),
+            ("reserved", "Set aside for creates and starts, less what these cost since."),
+        )
+    },
     # state
     "status": ("The current status.", "ready"),
     "Health.status": ("`healthy`, or `unhealthy` when any part does not work.", "healthy"),

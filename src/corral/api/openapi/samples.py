@@ -54,6 +54,11 @@ SDK: Final[Mapping[str, str]] = {
     "getJobStats": "stats = client.jobs.stats()\nprint(stats.pending_jobs)",
     "pauseJobs": "state = client.jobs.pause()\nprint(state.paused_at)",
     "resumeJobs": "state = client.jobs.resume()\nprint(state.paused)",
+    "listBudgets": "for budget in client.budgets.list():\n    print(budget.name, budget.spent, budget.limit_usd)",
+    "getBudget": 'budget = client.budgets.get("vision")\nprint(budget.spent, budget.resets_at)',
+    "setBudget": 'budget = client.budgets.set("vision", scope="label:team=vision", period="day", limit_usd=200)\n'
+    "print(budget.resets_at)",
+    "removeBudget": 'client.budgets.remove("vision")',
     "getHealth": "health = client.health()\nprint(health.status)",
 }
 """Operation → what is done with the client."""

@@ -23,7 +23,10 @@ TOPICS: Final[Mapping[str, tuple[str, str]]] = {
     "events": ("Events", "Everything that happened, in order: page by page, or as it happens."),
     "webhooks": ("Webhooks", "What was sent to webhook receivers, with every attempt, and sending it again."),
     "metrics": ("Fleet", "How many instances there are, what they cost an hour, and how long they took to be ready."),
-    "costs": ("Costs", "What usage cost, by instance, key, product, region, cause, day or label."),
+    "costs": (
+        "Costs and budgets",
+        "What usage cost, by instance, key, product, region, cause, day or label; and limits on it.",
+    ),
     "keys": ("Keys", "API keys, their roles, and the caller of a request."),
     "audit": ("Audit", "Who changed what: one line for each request that changes something."),
     "jobs": ("Jobs", "The work in the background, for operators."),

@@ -15,7 +15,7 @@ from litestar.params import FromPath
 
 from corral.api.http.bodies import JsonResponse, body_of
 from corral.api.http.context import context_of
-from corral.api.http.request_readers import RequestReader, read_labels
+from corral.api.http.request_readers import RequestReader, read_change
 from corral.api.middleware.auth import OPERATOR
 from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, committed, replayed
 from corral.api.openapi.document import with_body
@@ -136,18 +136,22 @@ def _adopt(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
 def _relabel(engine: Engine) -> HTTPRouteHandler:
     @patch(
         ONE,
-        summary="Change the labels of an instance",
+        summary="Change labels and protection of an instance",
         tags=["instances"],
         status_code=HTTPStatus.OK,
         operation_class=with_body(CHANGE_BODY, required=True),
         opt={**OPERATOR, REPORTS_PROBLEMS: True},
-        responses={HTTPStatus.OK: ResponseSpec(data_container=InstanceDetails, description="With its new labels.")},
+        responses={HTTPStatus.OK: ResponseSpec(data_container=InstanceDetails, description="As it is now.")},
     )
     async def label_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
-        """Replaces all labels, in every phase. The same labels again change nothing."""
+        """
+        In every phase. `labels` replaces all labels; `protected` keeps budgets from stopping it.
+
+        What is left out stays as it is, and the same values again change nothing.
+        """
         context = context_of(request.scope)
-        labels = read_labels(await body_of(request), beside=context.problems)
-        known, is_new = await engine.relabel.replace(instance_id, labels, context.command(HTTPStatus.OK))
+        change = read_change(await body_of(request), beside=context.problems)
+        known, is_new = await engine.relabel.replace(instance_id, change, context.command(HTTPStatus.OK))
         context.is_audited = is_new
         details = await engine.describer.details(known)
         return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(details))

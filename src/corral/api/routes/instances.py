@@ -33,7 +33,7 @@ from corral.store.tables.fleet.instance_pages import InstanceFilter
 from corral.views.create_request import CreateRequestDetails, create_request_details
 from corral.views.instance import InstanceView, operation_details
 from corral.views.listing import ComprehensiveList, comprehensive_list
-from corral.views.plan import PlanDetails, plan_details
+from corral.views.plan import CreatePlan, create_plan
 from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList, OperationDetails, OperationList
 from corral.views.summary import InstanceSummaryList
 
@@ -108,7 +108,7 @@ def _create(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
             HTTPStatus.CREATED: ResponseSpec(
                 data_container=InstanceCreated, description="Recorded; it is created in the background."
             ),
-            200: ResponseSpec(data_container=PlanDetails, description="With `dryRun`: what would be tried, in order."),
+            200: ResponseSpec(data_container=CreatePlan, description="With `dryRun`: what would be tried, in order."),
         },
         opt={**OPERATOR, KEEPS_ANSWERS: True, REPORTS_PROBLEMS: True},
     )
@@ -126,11 +126,18 @@ def _create(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
         is_dry, problems = _read_flag("dryRun", dry_run)
         wanted = await reader.read(await body_of(request), beside=(*context.problems, *problems))
         if is_dry:
-            plan = plan_details(await engine.create.plan(wanted.request))
+            ranking, caller = await engine.create.plan(wanted.request), context.command(HTTPStatus.OK).caller
+            found = await engine.create.standings(wanted.request, ranking, caller=caller, labels=wanted.labels)
+            plan = create_plan(ranking, *found)
             return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(plan))
         command = context.command(HTTPStatus.CREATED)
         outcome = await engine.create.create(
-            wanted.request, command, labels=wanted.labels, secrets=wanted.secrets, lease=wanted.lease
+            wanted.request,
+            command,
+            labels=wanted.labels,
+            secrets=wanted.secrets,
+            lease=wanted.lease,
+            protected=wanted.protected,
         )
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)

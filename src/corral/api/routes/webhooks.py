@@ -41,7 +41,7 @@ class DeliveryDetails(msgspec.Struct, rename="camel"):
     event_id: Annotated[str, Meta(description="Sent as `webhook-id` with every attempt.")]
     seq: Annotated[int | None, Meta(description="The event's place in the log; null until it was first read.")]
     event: EventType
-    instance_id: str
+    instance_id: Annotated[str | None, Meta(description="Null when the event is not about one instance.")]
     host: Annotated[str, Meta(description="Of the receiver's address; the rest may be a secret and is not shown.")]
     status: DeliveryStatus
     attempts: int

@@ -67,6 +67,7 @@ def create(
     volume: Mount = None,
     min_cuda: MinCuda = None,
     label: NewLabel = None,
+    protected: Annotated[bool, typer.Option("--protected", help="Budgets that are spent leave it running.")] = False,
     ttl: Ttl = None,
     idle: Idle = None,
     on_end: AtEnd = None,
@@ -120,6 +121,7 @@ def create(
         "volumes": mounts(volume or ()) or None,
         "min_cuda": min_cuda,
         "labels": labels(label or (), option="--label") or None,
+        "protected": protected or None,
         "gpu_num": gpus,
         "rootfs_size": disk,
         "region": region,
@@ -230,3 +232,7 @@ def _show_plan(plan: Plan, *, json: bool) -> None:
     chosen = [(n, o.region, o.product_id, price(o.price), "") for n, o in enumerate(plan.candidates, 1)]
     refused = [("-", r.region, r.product_id, None, r.message) for r in plan.rejected]
     print_table(["order", "region", "product", "price", "why not"], [*chosen, *refused])
+    for each in plan.budgets:
+        left = max(0.0, each.limit - each.spent - each.reserved)
+        does = "refuses" if each.refuses else "allows"
+        print_line(f"Budget {each.budget} {does} it: ${each.wanted:.2f} would be reserved, ${left:.2f} are left.")

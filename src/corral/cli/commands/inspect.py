@@ -235,7 +235,8 @@ def _print_event(event: Event, *, json: bool) -> None:
         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
         sys.stdout.flush()
     else:
-        print_line(f"{event.seq:>6}  {_event(event)}  {event.data.get('name', '')} {event.instance_id}")
+        about = f"  {event.data.get('name', '')} {event.instance_id}" if event.instance_id else ""
+        print_line(f"{event.seq:>6}  {_event(event)}{about}")
 
 
 def _event(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""`corral label`: the labels of one instance."""
+"""`corral label` and `corral protect`: the labels of one instance, and whether budgets may stop it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,22 @@ def label(
     else:
         for key, value in sorted(instance.labels.items()):
             print_line(f"{key}={value}")
+
+
+@commands.command(rich_help_panel="Instances")
+def protect(
+    named: Named,
+    off: Annotated[bool, typer.Option("--off", help="Budgets may stop it again.")] = False,
+    json: Json = False,
+    url: Url = None,
+) -> None:
+    """Keep budgets from stopping an instance when they are spent."""
+    with connect(url) as client:
+        instance = client.instances.protect(named, protected=not off)
+    if json:
+        print_json(instance)
+    else:
+        print_line(f"{instance.name}: {'protected' if instance.protected else 'budgets may stop it'}")
 
 
 def changed(present: Mapping[str, str], changes: Sequence[str]) -> dict[str, str]:

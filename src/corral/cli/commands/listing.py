@@ -253,6 +253,8 @@ def _watch(
         closing(client.events.follow(after=seen[-1].seq if seen else 0)) as events,
     ):
         for event in events:
+            if event.instance_id is None:
+                continue
             try:
                 instance = client.instances.get(event.instance_id)
             except NotFound:

@@ -33,6 +33,6 @@ live({
   },
   onEvent: (event) => {
     feed.add(event);
-    instances.look(event.instanceId);
+    if (event.instanceId) instances.look(event.instanceId); // a budget's event is about no instance
   },
 });

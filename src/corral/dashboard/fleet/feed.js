@@ -27,7 +27,13 @@ export function add(event) {
   const looks = JSON.stringify([event.instanceId, word, text]);
   if ($("feed").firstElementChild?.dataset.looks === looks) return;
   $("feed").prepend(el("li", { data: { seq: event.seq, looks, tone: toneOf(event) } },
-    el("time", { dateTime: event.timestamp }, clock(event.timestamp)), el("a", { href: pageOf(event.instanceId) }, String(event.data.name ?? event.instanceId)), " ",
+    el("time", { dateTime: event.timestamp }, clock(event.timestamp)), about(event), " ",
     el("span", { className: "word" }, word), el("p", {}, text)));
   if ($("feed").childElementCount > FEED) $("feed").lastElementChild.remove();
+}
+
+// The instance as a link; the event of a budget or of the account names it.
+function about({ instanceId, data }) {
+  if (instanceId) return el("a", { href: pageOf(instanceId) }, String(data.name ?? instanceId));
+  return el("b", {}, String(data.budget ?? "account"));
 }

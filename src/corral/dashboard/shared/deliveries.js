@@ -13,7 +13,7 @@ export function deliveryTable(deliveries, { onSent, withInstance = false }) {
   const columns = ["Event", ...(withInstance ? ["Instance"] : []), "Receiver", "Status", "Attempts", "Last attempt", "Created", "Action"];
   return table("Webhook deliveries", columns, deliveries.map((each) => [
     words(each.event),
-    ...(withInstance ? [instanceLink(each.instanceId)] : []),
+    ...(withInstance ? [each.instanceId ? instanceLink(each.instanceId) : "–"] : []),
     each.host,
     badge(each.status, TONES[each.status] ?? "idle"),
     attempts(each),

@@ -8,6 +8,9 @@ const NAMED = {
   "instance.ending_cancelled": ["end cancelled", "good"],
   "instance.lease_changed": ["lease changed", "idle"],
   "instance.data_expiring": ["data expires soon", "warn"],
+  "budget.threshold": ["budget", "warn"],
+  "budget.exhausted": ["budget spent", "bad"],
+  "account.low_balance": ["low balance", "bad"],
 };
 
 export const wordOf = ({ event, status }) => NAMED[event]?.[0] ?? words(status);

@@ -23,6 +23,8 @@ NOT_LISTED: Final = "ACCOUNT_NOT_LISTED"
 `engine/reconcile/create_gate.py`."""
 KEY_UNUSABLE: Final = "SECRET_KEY_UNUSABLE"
 """This process cannot open the secrets of the create: it has no key, another one, or a file that others can read."""
+OVER_BUDGET: Final = "BUDGET_EXCEEDED"
+"""The offers that are left cost more than was reserved, and a budget does not allow that."""
 NOT_CARRIED_OUT: Final = "NOVITA_API_ERROR"
 """The provider could not be asked, or certainly did not carry out the create call: an outage, throttling, a refusal by
 the proxy in front of it. One code for all of them, because the same wait would otherwise cause an event with every
@@ -32,6 +34,7 @@ PASSING: Final = OF_CAPACITY | {
     "INSUFFICIENT_BALANCE",
     "PRODUCT_NOT_FOUND",
     "VOLUME_NOT_FOUND",
+    OVER_BUDGET,
     NOT_LISTED,
     NOT_CARRIED_OUT,
     KEY_UNUSABLE,
@@ -49,6 +52,8 @@ class Refusal:
     tried: RejectedCandidate
     short: bool
     """Whether it may be available later."""
+    code: str | None = None
+    """What the create waits for, if that is not stock."""
 
 
 def may_be_created(instance: Instance) -> bool:
@@ -161,7 +166,7 @@ def reason(instance: Instance, policy: Policy) -> str | None:
 def expected_placement(ranking: Ranking, gpu_num: int) -> Placement:
     """Where an instance would go now; if every offer is short, where it would go if none were."""
     if ranking.candidates:
-        return _placement(ranking.candidates[0])
+        return placement_of(ranking.candidates[0])
     short = next(r for r in ranking.rejected if r.product_id is not None and r.reason in SHORT_FOR_NOW)
     assert short.product_id is not None  # noqa: S101  # just chosen so
     assert short.cluster_id is not None  # noqa: S101  # every product has a cluster
@@ -181,7 +186,7 @@ def intended(instance: Instance, candidate: Candidate, now: datetime) -> Instanc
         instance,
         create=CreateAttempt(number=instance.create.number + 1, sent_at=now),
         given_up=(*instance.given_up, instance.create.number) if instance.create_in_doubt else instance.given_up,
-        placement=_placement(candidate),
+        placement=placement_of(candidate),
     )
 
 
@@ -200,7 +205,8 @@ def in_doubt(instance: Instance, now: datetime) -> Instance:
     return replace(instance, create=replace(instance.create, ended=True, doubted_at=now, listings_without=0))
 
 
-def _placement(candidate: Candidate) -> Placement:
+def placement_of(candidate: Candidate) -> Placement:
+    """Where an instance is that takes *candidate*."""
     return Placement(
         region=candidate.region,
         cluster_id=candidate.offer.cluster_id,
@@ -210,7 +216,7 @@ def _placement(candidate: Candidate) -> Placement:
     )
 
 
-def refusal_of(candidate: Candidate, reason: str, *, short: bool) -> Refusal:
+def refusal_of(candidate: Candidate, reason: str, *, short: bool, code: str | None = None) -> Refusal:
     """The refusal of *candidate* for *reason*."""
     tried = RejectedCandidate(
         region=candidate.region,
@@ -219,7 +225,7 @@ def refusal_of(candidate: Candidate, reason: str, *, short: bool) -> Refusal:
         micro_usd_per_gpu=candidate.micro_usd_per_gpu,
         reason=reason,
     )
-    return Refusal(tried=tried, short=short)
+    return Refusal(tried=tried, short=short, code=code)
 
 
 def all_tried(ranking: Ranking, refused: Iterable[Refusal]) -> tuple[RejectedCandidate, ...]:
@@ -236,6 +242,9 @@ def nothing_left(tried: Sequence[RejectedCandidate], refused: Sequence[Refusal])
 
     If the provider refused all that it has in stock, the same request would be refused again.
     """
+    waits = [refusal for refusal in refused if refusal.code is not None]
+    if waits:
+        return Failure(code=waits[-1].code or OVER_BUDGET, message=waits[-1].tried.reason)
     if refused and not any(refusal.short for refusal in refused):
         message = f"the provider refuses every offer: {refused[-1].tried.reason}"
         return Failure(code="PROVISIONING_FAILED", message=message)

@@ -37,7 +37,7 @@ from corral.domain.requests.fields import (
     whole_number,
 )
 from corral.domain.requests.health_check import HEALTH_CHECK, read_with_health_check
-from corral.domain.requests.labels import LABELS
+from corral.domain.requests.labels import LABELS, PROTECTED
 from corral.domain.requests.lease import LeaseDefaults, read_lease
 from corral.domain.requests.lease_fields import LEASE
 from corral.domain.requests.secrets import SECRETS, secret_problems
@@ -165,6 +165,7 @@ _CREATE_FIELDS: Fields = {
     ),
     "secrets": SECRETS,
     "labels": LABELS,
+    "protected": PROTECTED,
     "webhook_url": _WEBHOOK_URL,
     "webhook_format": WEBHOOK_FORMAT,
 }
@@ -209,6 +210,7 @@ class RequestedInstance:
     secrets: tuple[EnvironmentVariable, ...] = ()
     """The values are stored encrypted, and nowhere else."""
     lease: Lease | None = None
+    protected: bool = False
 
 
 def read_create_request(raw: object, defaults: CreateDefaults) -> RequestedInstance | Problems:
@@ -231,8 +233,10 @@ def read_create_request(raw: object, defaults: CreateDefaults) -> RequestedInsta
     first, listed = values.pop("region", None), values.get("regions")
     values["regions"] = _order_of_regions(first, listed, defaults.region, defaults.regions)
     values.setdefault("health", defaults.health)
-    labels = values.pop("labels", ())
-    return RequestedInstance(request=CreateRequest(**values), labels=labels, secrets=secrets, lease=lease)
+    labels, protected = values.pop("labels", ()), values.pop("protected", False)
+    return RequestedInstance(
+        request=CreateRequest(**values), labels=labels, secrets=secrets, lease=lease, protected=protected
+    )
 
 
 def _read_container(raw: dict[str, Any]) -> tuple[ContainerSpec | None, Problems]:

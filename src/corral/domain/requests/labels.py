@@ -1,5 +1,5 @@
 """
-Labels of instances: their rule, the body that changes them, and the filter of a list.
+Labels of instances: their rule, the body that changes them or the protection, and the filter of a list.
 
 A key has no colon, so `key:value` in a filter is read in one way only.
 """
@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, cast
 
 from corral.domain.errors import FieldProblem
 from corral.domain.instance import Labels
 from corral.domain.requests.fields import (
+    BOOLEAN,
     Field,
     Fields,
     InvalidFieldError,
+    JsonSchema,
     Problems,
     Rule,
     body_schema,
@@ -72,18 +75,42 @@ LABELS = Field(
     "Keys and values to sort instances by; lists can be filtered by them.",
     {"team": "vision"},
 )
+PROTECTED = Field(
+    "protected",
+    "INVALID_PROTECTED",
+    BOOLEAN,
+    "Whether a budget that is spent leaves it running.",
+    False,
+)
 _CHANGE_FIELDS: Fields = {
-    "labels": Field(
-        LABELS.name, LABELS.code, LABELS.rule, "All labels it is to have: the others go.", LABELS.example, required=True
-    )
+    "labels": Field(LABELS.name, LABELS.code, LABELS.rule, "All labels it is to have: the others go.", LABELS.example),
+    "protected": PROTECTED,
 }
-CHANGE_BODY = body_schema("Unknown fields are ignored.", _CHANGE_FIELDS)
+CHANGE_BODY: JsonSchema = {
+    **body_schema("Only what is given changes; unknown fields are ignored.", _CHANGE_FIELDS),
+    "anyOf": [{"required": ["labels"]}, {"required": ["protected"]}],
+}
 
 
-def read_label_change(raw: object) -> dict[str, Labels] | Problems:
-    """The `labels` in *raw*, a decoded JSON body; or every problem with it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceChange:
+    """What is changed of an instance without doing anything to its machine; None: nothing."""
+
+    labels: Labels | None = None
+    protected: bool | None = None
+
+
+def read_instance_change(raw: object) -> InstanceChange | Problems:
+    """The change in *raw*, a decoded JSON body; or every problem with it: also that it names nothing to change."""
     values, problems = read_fields(raw, _CHANGE_FIELDS)
-    return problems or values
+    if not values and not problems:
+        return (problem("labels", LABELS.code, "is required, unless protected is given"),)
+    return problems or InstanceChange(**values)
+
+
+def read_label(key: str, value: str) -> tuple[str, str]:
+    """One label; raises InvalidFieldError."""
+    return _key(key), _value(value)
 
 
 def read_label_filter(texts: Sequence[str]) -> tuple[Labels, tuple[str, ...], Problems]:

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from corral.base.clock import Clock
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
+from corral.domain.budgets.admission import refused
 from corral.domain.events import Change, Progress
 from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.domain.instance import Instance, InstanceId, OperationId
@@ -21,6 +22,7 @@ from corral.domain.leases.changes import stopped_by_user
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command, is_done_already
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, new_operation
+from corral.engine.budgets.reservations import BudgetReservations, wanted_by
 from corral.engine.commands.adopt import ProviderNameLookup
 from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import REMIND_AFTER
@@ -61,6 +63,7 @@ class ChangeInstance:
     new_id: Callable[[], str]
     start_within: timedelta
     view: InstanceView
+    budgets: BudgetReservations
     name_lookup: ProviderNameLookup | None = None
 
     async def record(
@@ -69,6 +72,8 @@ class ChangeInstance:
         """
         Record *kind* for the instance; raises NotFoundError, or GoalRefusedError when its phase does not allow it.
 
+        A start reserves money, and raises BudgetExceededError if a budget does not allow it; a restart reserves none,
+        because the machine costs the same before and after.
         A command of a lease raises StaleError if the instance changed since it was judged.
 
         A delete of an instance that is being deleted, and a stop of one that is stopped or stopping, change nothing and
@@ -96,6 +101,8 @@ class ChangeInstance:
                 (kept,) = await idempotency.keep(connection, [row], now)
                 if kept is not row:
                     return kept
+            if is_new and kind is OperationKind.START:
+                after = await self._reserved(connection, after, now)
             if is_new:
                 operation = new_operation(
                     kind, after, now, correlation_id=context.correlation_id, traceparent=context.traceparent
@@ -123,6 +130,15 @@ class ChangeInstance:
         if len(found) > 1:
             raise name_ambiguous(name, {"instanceIds": [instance.id for instance in found]})
         return found[0].id
+
+    async def _reserved(self, connection: Connection, instance: Instance, now: datetime) -> Instance:
+        """*instance* with the reservation of its start; raises BudgetExceededError."""
+        reservation = self.budgets.amount(instance.request, instance.placement, now)
+        wanted = wanted_by(instance, reservation)
+        why = await self.budgets.reserve(connection, wanted, now, of=instance.id)
+        if why is not None:
+            raise refused(why)
+        return replace(instance, reservation=reservation)
 
     def _command(self, kind: OperationKind, options: CommandOptions, now: datetime, context: CommandContext) -> Command:
         return Command(
@@ -166,7 +182,9 @@ class ChangeInstance:
         ]
         if current is not None and current.status not in ENDED:
             writes.append(operations.update(replace(current, status=OperationStatus.CANCELLED)))
-        because = f"its {operation.kind} was requested" if context.lease is None else context.lease.reason
+        because = context.reason or f"its {operation.kind} was requested"
+        if context.lease is not None:
+            because = context.lease.reason
         progress = Progress(before=None, after=operation)
         change = Change(before=before, after=after, because=because, at=now, progress=progress)
         if not await self.event_publisher.write(connection, writes, [change]):

@@ -37,3 +37,5 @@ class CommandContext:
     """The span of the request, kept with the operation."""
     lease: LeaseOrder | None = None
     """If the lease of the instance gives the command."""
+    reason: str | None = None
+    """Why, if a budget gives the command."""

@@ -12,8 +12,7 @@ from typing import Any, Final, Protocol
 
 from corral.base.metrics import Metrics
 from corral.domain.delivery import is_sent
-from corral.domain.events import Change, EventDraft, Progress, event_drafts
-from corral.domain.instance import InstanceId
+from corral.domain.events import Change, EventDraft, FleetEvent, Progress, event_drafts
 from corral.domain.operation import Operation, OperationStatus
 from corral.engine.payloads import host_of
 from corral.jobs.queue import JobQueue, NewJob
@@ -25,16 +24,16 @@ from corral.store.tables.deliveries import NewDelivery, Snapshot
 _EVENT_ROWS: Final = "SELECT ARRAY(SELECT id FROM new_events ORDER BY id) AS rows"
 
 SEND_WEBHOOK: Final = "send_webhook"
-"""The job type that sends what is pending for one instance; its payload names the instance."""
+"""The job type that sends what is pending for one subject; its payload names it."""
 
 
-def send_job(instance_id: InstanceId, host: str) -> NewJob:
+def send_job(subject: str, host: str) -> NewJob:
     """
-    The job that sends the webhooks of one instance; the host is shown in the list of jobs.
+    The job that sends the webhooks of one instance, or of another *subject*; the host is shown in the list of jobs.
 
     It has no deduplication key: a job that is just ending would suppress it, and the new delivery would not be sent.
     """
-    return NewJob(type=SEND_WEBHOOK, payload={"instanceId": instance_id, "webhookHost": host})
+    return NewJob(type=SEND_WEBHOOK, payload={"instanceId": subject, "webhookHost": host})
 
 
 class Writer(Protocol):
@@ -72,6 +71,21 @@ class EventPublisher:
         rows = sorted(row["id"] for row in await events.append(drafts).run(connection))
         _count(self._metrics, changes, drafts)
         await self._post(connection, rows, drafts)
+
+    async def publish_of_fleet(self, connection: Connection, found: Sequence[FleetEvent]) -> None:
+        """Record events that are not about one instance, in the transaction that recorded their cause."""
+        if not found:
+            return
+        rows = sorted(row["id"] for row in await events.append_of_fleet(found).run(connection))
+        for event_type, times in Counter(each.type for each in found).items():
+            self._metrics.events.labels(event_type).inc(times)
+        url = self._default_url
+        if url is not None:
+            outgoing = [
+                NewDelivery(event_row=row, subject=each.subject, url=url, host=host_of(url), at=each.at, snapshot=None)
+                for row, each in zip(rows, found, strict=True)
+            ]
+            await self._send(connection, outgoing)
 
     async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
         """
@@ -116,7 +130,7 @@ class EventPublisher:
         outgoing = [
             NewDelivery(
                 event_row=row,
-                instance_id=change.after.id,
+                subject=change.after.id,
                 url=url,
                 host=host_of(url),
                 at=change.at,
@@ -124,9 +138,13 @@ class EventPublisher:
             )
             for (row, change, url), operation in zip(addressed, found, strict=True)
         ]
+        await self._send(connection, outgoing)
+
+    async def _send(self, connection: Connection, outgoing: Sequence[NewDelivery]) -> None:
+        """Add deliveries, and a job for each subject."""
         await deliveries.add(outgoing).run(connection)
-        hosts = {out.instance_id: out.host for out in outgoing}
-        await self._queue.add([send_job(instance_id, host) for instance_id, host in hosts.items()]).run(connection)
+        hosts = {out.subject: out.host for out in outgoing}
+        await self._queue.add([send_job(subject, host) for subject, host in hosts.items()]).run(connection)
 
     def _url(self, draft: EventDraft) -> str | None:
         """The webhook address of an event; None if it is not sent."""

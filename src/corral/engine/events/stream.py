@@ -47,7 +47,7 @@ HEARTBEAT: Final = b": heartbeat\n\n"
 
 class _Frame(NamedTuple):
     seq: int
-    instance_id: str
+    instance_id: str | None
     text: bytes
 
 

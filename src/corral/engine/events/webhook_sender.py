@@ -1,8 +1,8 @@
 """
-Sends the outbox of webhooks, in order for each instance.
+Sends the outbox of webhooks, in order for each subject: an instance, or what else an event is about.
 
-A job sends the pending deliveries of one instance, oldest first; a later one waits until the one before it is delivered
-or given up. An advisory lock lets one worker at a time send for an instance. No transaction is open during a request.
+A job sends the pending deliveries of one subject, oldest first; a later one waits until the one before it is delivered
+or given up. An advisory lock lets one worker at a time send for a subject. No transaction is open during a request.
 
 A message is sent again only if this process ends between the receiver's 2xx and the record of it. Every attempt has the
 event's id as `webhook-id` and the same bytes, so a receiver that stores ids processes each event once.
@@ -21,7 +21,6 @@ from corral.base.metrics import Metrics
 from corral.domain.audit import AuditEntry
 from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus, WebhookFormat, receiver_parts
 from corral.domain.errors import NotFoundError
-from corral.domain.instance import InstanceId
 from corral.domain.operation import InstanceWithOperation
 from corral.engine.events.publisher import SEND_WEBHOOK, send_job
 from corral.engine.queries.instances import InstanceDescriber, load_known
@@ -42,7 +41,7 @@ from corral.webhooks.schedule import AttemptOutcome, next_delay
 from corral.webhooks.slots import SendSlots, Slot, SlotsTakenError
 
 BUSY_PAUSE = timedelta(seconds=1)
-"""Another worker sends for the instance and most likely sends this delivery too; requeued in case it was ending."""
+"""Another worker sends for the subject and most likely sends this delivery too; requeued in case it was ending."""
 
 AFTER_PAUSE_SECONDS = 5.0
 """
@@ -83,42 +82,42 @@ class WebhookSender:
         return JobType(name=SEND_WEBHOOK, handler=self.send, pool=JobPool.WEBHOOKS)
 
     async def send(self, run: JobRun) -> None:
-        """Send what is pending for the instance the job names; raises RequeueError while some of it must wait."""
-        instance_id = InstanceId(str(run.payload["instanceId"]))
+        """Send what is pending for the subject that the job names; raises RequeueError while some of it must wait."""
+        subject = str(run.payload["instanceId"])
         caused_by = run.payload.get(TRACEPARENT)
         with tracing.under(caused_by if isinstance(caused_by, str) else None):
-            while (url := await self._next_url(instance_id)) is not None:
+            while (url := await self._next_url(subject)) is not None:
                 try:
                     async with self._slots.slot(await self.sender.target(url)) as slot:
-                        await self._send_to(url, instance_id, slot)
+                        await self._send_to(url, subject, slot)
                 except SlotsTakenError as busy:
                     raise RequeueError(busy.pause, str(busy)) from busy
 
-    async def _next_url(self, instance_id: InstanceId) -> str | None:
+    async def _next_url(self, subject: str) -> str | None:
         """
-        Where the next message of the instance goes; None when nothing is pending.
+        Where the next message of the subject goes; None when nothing is pending.
 
         Asked before a slot is taken, on a connection that is returned at once: a message that waits for its turn holds
         nothing. Raises RequeueError while the message must wait.
         """
         async with self.database.connection() as connection:
-            pending = await self._pending(connection, instance_id)
+            pending = await self._pending(connection, subject)
         return None if pending is None else pending.url
 
-    async def _send_to(self, url: str, instance_id: InstanceId, slot: Slot) -> None:
-        """Send what is pending for the instance, as long as it goes to *url*."""
-        async with self.database.connection() as connection, deliveries.sole_sender(connection, instance_id) as alone:
+    async def _send_to(self, url: str, subject: str, slot: Slot) -> None:
+        """Send what is pending for the subject, as long as it goes to *url*."""
+        async with self.database.connection() as connection, deliveries.sole_sender(connection, subject) as alone:
             if not alone:
-                raise RequeueError(BUSY_PAUSE, "another worker sends for this instance")
-            while (pending := await self._pending(connection, instance_id)) is not None and pending.url == url:
-                await self._send(connection, instance_id, pending, slot)
+                raise RequeueError(BUSY_PAUSE, "another worker sends for this subject")
+            while (pending := await self._pending(connection, subject)) is not None and pending.url == url:
+                await self._send(connection, subject, pending, slot)
 
-    async def _pending(self, connection: Connection, instance_id: InstanceId) -> Pending | None:
+    async def _pending(self, connection: Connection, subject: str) -> Pending | None:
         """The message that must be sent next; raises RequeueError while it must wait."""
-        pending = await deliveries.oldest(connection, instance_id)
+        pending = await deliveries.oldest(connection, subject)
         while pending is not None and pending.silenced:
-            await deliveries.stop_silenced(connection, instance_id, self.clock.now())
-            pending = await deliveries.oldest(connection, instance_id)
+            await deliveries.stop_silenced(connection, subject, self.clock.now())
+            pending = await deliveries.oldest(connection, subject)
         if pending is None:
             return None
         wait = pending.next_at - self.clock.now()
@@ -142,8 +141,8 @@ class WebhookSender:
                     f"there is no delivery dlv_{delivery_id}; they are kept for 30 days after their end"
                 )
             (found,), _ = await deliveries.page(connection, delivery_id=delivery_id)
-            await self.queue.add([send_job(found.instance_id, found.host)]).run(connection)
-            await audit.append([line.about(found.instance_id)]).run(connection)
+            await self.queue.add([send_job(found.subject, found.host)]).run(connection)
+            await audit.append([line if found.instance_id is None else line.about(found.instance_id)]).run(connection)
         return found
 
     async def page(
@@ -153,11 +152,11 @@ class WebhookSender:
         async with self.database.connection() as connection:
             return await deliveries.page(connection, instance_id=instance_id, status=status, limit=limit, offset=offset)
 
-    async def _send(self, connection: Connection, instance_id: InstanceId, pending: Pending, slot: Slot) -> None:
+    async def _send(self, connection: Connection, subject: str, pending: Pending, slot: Slot) -> None:
         """Make one attempt and record it."""
         body = pending.body
         if body is None:
-            body = await self._compose(connection, instance_id, pending)
+            body = await self._compose(connection, subject, pending)
             await deliveries.keep_body(connection, pending.id, body)
         slot.begin()
         attempt = await self.sender.send(pending.url, body, message_id=pending.event_id)
@@ -169,17 +168,17 @@ class WebhookSender:
         status = _ENDS[attempt.outcome] if pause is None else DeliveryStatus.PENDING
         next_at = self.clock.now() + (pause or timedelta(0))
         await deliveries.record(connection, pending.id, attempt, status=status, next_at=next_at)
-        self._report(instance_id, pending, attempt, status)
+        self._report(subject, pending, attempt, status)
 
-    async def _compose(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> bytes:
+    async def _compose(self, connection: Connection, subject: str, pending: Pending) -> bytes:
         """The body: the event, and the instance as it was then, in the format of the receiver."""
         event = await events.one(connection, pending.event_row)
         instance: InstanceDetails | None = None
         if pending.snapshot is not None:
             then = InstanceWithOperation(instance=pending.snapshot.instance, operation=pending.snapshot.operation)
             instance = await self.describer.details(then, at=event.at)
-        else:  # a delivery of an earlier release, which kept no snapshot: the instance as it is now
-            known = await load_known(connection, instance_id)
+        else:  # not about an instance; or of an earlier release, without a snapshot: the instance as it is now
+            known = await load_known(connection, subject)
             instance = None if known is None else await self.describer.details(known)
         details = event_details(event, self.describer.view.ready_word)
         match receiver_parts(pending.url)[0]:
@@ -190,10 +189,10 @@ class WebhookSender:
             case WebhookFormat.DISCORD:
                 return discord_body(chat_message(details, instance))
 
-    def _report(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
+    def _report(self, subject: str, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
         self.metrics.webhook_attempts.labels(attempt.outcome.value).inc()
         self.metrics.webhook_seconds.observe(attempt.duration_ms / 1000)
-        facts = {"instance_id": instance_id, "delivery_id": f"dlv_{pending.id}", "tries": pending.tries + 1}
+        facts = {"instance_id": subject, "delivery_id": f"dlv_{pending.id}", "tries": pending.tries + 1}
         if status is DeliveryStatus.DELIVERED:
             log.debug("webhook.delivered", **facts)
         elif status is DeliveryStatus.PENDING:

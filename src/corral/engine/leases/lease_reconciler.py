@@ -16,7 +16,7 @@ from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.domain.audit import LEASE, AuditEntry, lease_entry
-from corral.domain.errors import GoalRefusedError
+from corral.domain.errors import BudgetExceededError, GoalRefusedError
 from corral.domain.events import EventType, lease_events
 from corral.domain.instance import Instance
 from corral.domain.leases.decide import LeaseDecision, judge, needs_samples
@@ -90,7 +90,7 @@ class LeaseReconciler:
         given = CommandContext(line=line, caller=LEASE.name, lease=order)
         try:
             await self.change.record(kind, instance.id, CommandOptions(), given)
-        except GoalRefusedError as error:
+        except (GoalRefusedError, BudgetExceededError) as error:
             log.warning("lease.refused", because=reason, why=error.message)
             await self.recorder.wake_by(context, instance, self.clock.now() + REFUSED_PAUSE)
             return

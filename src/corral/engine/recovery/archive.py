@@ -20,21 +20,15 @@ import msgspec
 from corral import __version__
 from corral.base.clock import Clock
 from corral.domain.audit import command_line_entry
-from corral.domain.delivery import DeliveryStatus
-from corral.domain.errors import Failure, GoalRefusedError, MalformedError, StoreNewerError
-from corral.domain.events import EventType
-from corral.domain.instance import InstanceId
-from corral.domain.leases.lease import LeaseState
-from corral.domain.lifecycle.phases import Goal, Phase
+from corral.domain.errors import GoalRefusedError, MalformedError, StoreNewerError
 from corral.domain.observation.provider_names import is_installation
-from corral.domain.operation import OperationKind, OperationStatus
 from corral.engine.events.publisher import send_job
+from corral.engine.recovery.row_shapes import SHAPES, check_row
 from corral.jobs.queue import JobQueue
 from corral.store.installation import installation_id
 from corral.store.session.database import Connection, Database
 from corral.store.sql import archive
 from corral.store.sql.archive import BadRowError
-from corral.store.sql.instance_codec import instance_of
 from corral.store.tables.callers import audit
 
 FORMAT: Final = 1
@@ -80,41 +74,6 @@ _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
     kind: str
     row: msgspec.Raw
-
-
-class _InstanceRow(msgspec.Struct):
-    id: str
-    goal: Goal
-    phase: Phase
-    provider_id: str | None
-    record: msgspec.Raw
-    lease: LeaseState | None = None
-
-
-class _OperationRow(msgspec.Struct):
-    kind: OperationKind
-    status: OperationStatus
-    phases: dict[str, datetime]
-    error: Failure | None
-
-
-class _EventRow(msgspec.Struct):
-    type: EventType
-    status: Phase
-    previous_status: Phase | None
-
-
-class _DeliveryRow(msgspec.Struct):
-    status: DeliveryStatus
-
-
-_SHAPES: Final[Mapping[str, type[msgspec.Struct]]] = {
-    "instance": _InstanceRow,
-    "operation": _OperationRow,
-    "event": _EventRow,
-    "delivery": _DeliveryRow,
-}
-"""What is checked beside PostgreSQL's own checks."""
 
 
 async def export(
@@ -210,7 +169,7 @@ class ArchiveImport:
             imported = f"{self.header.rows} rows of installation {self.header.installation}"
             await audit.append([command_line_entry("import", imported, now)]).run(self.connection)
         if waiting := await archive.waiting_receivers(self.connection):
-            await self.queue.add([send_job(InstanceId(each), host) for each, host in waiting]).run(self.connection)
+            await self.queue.add([send_job(each, host) for each, host in waiting]).run(self.connection)
 
     async def _check_empty(self) -> None:
         there = {kind: count for kind, count in (await archive.counts(self.connection)).items() if count}
@@ -271,8 +230,8 @@ def _read(line: bytes, number: int, columns: Mapping[str, frozenset[str]]) -> tu
         if read.kind not in columns:
             raise MalformedError(f"line {number}: there is no kind {_quoted(read.kind)!r}")
         _check_columns(frozenset(msgspec.json.decode(read.row, type=dict[str, msgspec.Raw])), columns[read.kind])
-        if read.kind in _SHAPES:
-            _check_record(msgspec.json.decode(read.row, type=_SHAPES[read.kind]))
+        if read.kind in SHAPES:
+            check_row(msgspec.json.decode(read.row, type=SHAPES[read.kind]))
         return read.kind, bytes(read.row).decode()
     except _UNREADABLE as error:
         raise MalformedError(f"line {number}: {_quoted(error)}") from error
@@ -289,12 +248,3 @@ def _check_columns(given: frozenset[str], wanted: frozenset[str]) -> None:
         wrong = [f"{name!r} is missing" for name in sorted(wanted - given)]
         wrong += [f"{name!r} is not known" for name in sorted(given - wanted)]
         raise ValueError("; ".join(wrong))
-
-
-def _check_record(row: msgspec.Struct) -> None:
-    """Raise ValueError unless the columns of an instance agree with its record."""
-    if not isinstance(row, _InstanceRow):
-        return
-    found = instance_of({"record": bytes(row.record), "generation": 0})
-    if (found.id, found.goal, found.phase, found.provider_id) != (row.id, row.goal, row.phase, row.provider_id):
-        raise ValueError("the record does not agree with the columns beside it")

@@ -16,15 +16,15 @@ from typing import Any
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.operation import Operation
 from corral.store.session.database import Connection
-from corral.store.sql.instance_codec import instance_of
+from corral.store.sql.instance_codec import INSTANCE_COLUMNS, instance_of
 from corral.store.tables import operations
 
+_INSTANCE = ", ".join(f"i.{column}" for column in INSTANCE_COLUMNS.split(", "))
 _OPERATION = ", ".join(f"o.{column}" for column in operations.COLUMNS.split(", "))
 # For one instance, run for many in one round trip: PostgreSQL would plan a join with an array again each time.
 _ACQUIRE = f"""
 WITH lock AS MATERIALIZED (SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS ours)
-SELECT lock.ours, pg_postmaster_start_time() AS server, i.record, i.generation, i.created_by, i.labels, i.lease,
-       i.look_at, {_OPERATION}
+SELECT lock.ours, pg_postmaster_start_time() AS server, {_INSTANCE}, i.look_at, {_OPERATION}
 FROM lock
 LEFT JOIN corral_instances AS i ON lock.ours AND i.id = $1
 LEFT JOIN corral_operations AS o ON o.id = i.record ->> 'operation_id'

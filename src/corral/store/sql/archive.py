@@ -29,6 +29,7 @@ EXPORTED: Final[Mapping[str, str]] = {
     "silenced": "corral_silenced_receivers",
     "readyTime": "corral_ready_times",
     "answer": "corral_idempotency",
+    "budget": "corral_budgets",
     "audit": "corral_audit",
 }
 """The tables by the `kind` of their lines; a table comes after those it refers to."""
@@ -56,6 +57,7 @@ _ORDER: Final = {
     "attempt": "delivery_id, number",
     "silenced": "instance_id, url",
     "answer": "key",
+    "budget": "name",
     "secret": "instance_id",
 }
 _NUMBERED: Final = ("usage", "event", "delivery", "readyTime", "audit")

@@ -17,6 +17,7 @@ from typing import Any, Final, get_type_hints
 
 import msgspec
 
+from corral.domain.budgets.reservation import Reservation
 from corral.domain.errors import Failure
 from corral.domain.instance import CreateAttempt, CreateWait, Instance, Observation, PendingAction
 from corral.domain.leases.lease import LeaseState
@@ -79,6 +80,8 @@ _decoder: Final = msgspec.json.Decoder(_Record)
 _lease_decoder: Final = msgspec.json.Decoder(LeaseState)
 _lease_encoder: Final = msgspec.json.Encoder(order="deterministic")
 """An index covers the column: a row whose text is the same costs no new entry."""
+INSTANCE_COLUMNS: Final = "record, generation, created_by, labels, lease, protected, reserved_micro_usd, reserved_at"
+"""What `instance_of` reads of a row."""
 _in_order: Final = attrgetter(*(path for path, _, _, _ in _PLAIN))
 
 
@@ -108,6 +111,11 @@ def record_of(instance: Instance) -> str:
     return msgspec.json.encode(_Record(*_in_order(instance), *waiting)).decode()
 
 
+def labels_of(instance: Instance) -> str | None:
+    """As the column has them: null without labels, so that those rows are not in its index."""
+    return msgspec.json.encode(dict(instance.labels)).decode() if instance.labels else None
+
+
 def lease_of(instance: Instance) -> str | None:
     """As the column has it; null without a lease, so that those rows are not in its index."""
     return None if instance.lease is None else _lease_encoder.encode(instance.lease).decode()
@@ -115,10 +123,10 @@ def lease_of(instance: Instance) -> str | None:
 
 def instance_of(row: Any) -> Instance:
     """
-    The instance of a row with `record` and `generation`, and perhaps `created_by`, `labels` and `lease`.
+    The instance of a row with `record` and `generation`, and perhaps the others of `INSTANCE_COLUMNS`.
 
     The generation is the row's, which every write counts up. So are the others, if the row has them: a process of an
-    earlier release that writes the record drops them there.
+    earlier release that writes the record drops them there. A reservation is released in its column first.
     """
     record: Any = _decoder.decode(row["record"])
     record.generation = row["generation"]
@@ -129,6 +137,10 @@ def instance_of(row: Any) -> Instance:
     lease = row.get("lease")
     if lease is not None:
         record.lease = _lease_decoder.decode(lease)
+    if "reserved_micro_usd" in row:
+        amount = row["reserved_micro_usd"]
+        record.protected = bool(row["protected"])
+        record.reservation = None if amount is None else Reservation(micro_usd=amount, at=row["reserved_at"])
     found: Instance = _instance(record)
     for put, part in _groups.items():
         put(found, part(record))

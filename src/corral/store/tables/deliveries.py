@@ -2,6 +2,7 @@
 The outbox: deliveries, their attempts, and the receivers that asked for no more messages.
 
 A delivery is written in the transaction of its event, so an event is sent if and only if its change was committed.
+The column `instance_id` has the subject of the event: the id of an instance, or a text such as `budget:NAME`.
 URLs may hold secrets: they are read to be called, and everything shown has the host alone.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
-from corral.domain.instance import Instance, InstanceId
+from corral.domain.instance import Instance
 from corral.domain.operation import Operation
 from corral.store.session.database import SWEEP_SECONDS, Connection
 from corral.store.sql.combined_statement import Write
@@ -75,7 +76,8 @@ _MATCHING = """
 ($1::bigint IS NULL OR d.id = $1) AND ($2::text IS NULL OR d.instance_id = $2) AND ($3::text IS NULL OR d.status = $3)
 """
 _PAGE = f"""
-SELECT d.id, {_EVENT_ID}, e.seq, e.type AS event, d.instance_id, d.host, d.status, d.attempts, d.created_at, d.ended_at,
+SELECT d.id, {_EVENT_ID}, e.seq, e.type AS event, d.instance_id AS subject, NULLIF(e.instance_id, '') AS instance_id,
+       d.host, d.status, d.attempts, d.created_at, d.ended_at,
        CASE WHEN d.status = 'pending' THEN d.next_at END AS next_at
 FROM corral_deliveries AS d JOIN corral_events AS e ON e.id = d.event_id
 WHERE {_MATCHING} ORDER BY d.id DESC LIMIT $4 OFFSET $5
@@ -113,8 +115,10 @@ class NewDelivery:
     """An event to be sent to a receiver."""
 
     event_row: int
-    instance_id: InstanceId
-    snapshot: Snapshot
+    subject: str
+    """The id of the instance, or what else the event is about: deliveries of one subject are sent in order."""
+    snapshot: Snapshot | None
+    """None: the event is not about one instance."""
     url: str = field(repr=False)
     host: str
     at: datetime
@@ -122,7 +126,7 @@ class NewDelivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """The next delivery of an instance."""
+    """The next delivery of a subject."""
 
     id: DeliveryId
     event_row: int
@@ -131,30 +135,32 @@ class Pending:
     body: bytes | None
     """None until the first attempt."""
     snapshot: Snapshot | None
-    """None once there is a body, and in deliveries of earlier releases."""
+    """None once there is a body, for an event that is not about one instance, and in deliveries of earlier releases."""
     tries: int
     """Attempts since the delivery was created or last redelivered."""
     next_at: datetime
     silenced: bool
-    """Whether its receiver has asked for no more messages about this instance."""
+    """Whether its receiver has asked for no more messages about this subject."""
 
 
 def add(outgoing: Sequence[NewDelivery]) -> Write:
     """Insert deliveries, at least one, into the outbox; it belongs in the transaction of their events."""
-    rows = [
-        (o.event_row, o.instance_id, o.url, o.host, o.at, msgspec.json.encode(o.snapshot).decode()) for o in outgoing
-    ]
+    rows = [(o.event_row, o.subject, o.url, o.host, o.at, _text(o.snapshot)) for o in outgoing]
     return Write("new_deliveries", _ADD, [list(column) for column in zip(*rows, strict=True)])
 
 
+def _text(snapshot: Snapshot | None) -> str | None:
+    return None if snapshot is None else msgspec.json.encode(snapshot).decode()
+
+
 @asynccontextmanager
-async def sole_sender(connection: Connection, instance_id: InstanceId) -> AsyncGenerator[bool]:
+async def sole_sender(connection: Connection, subject: str) -> AsyncGenerator[bool]:
     """
-    Whether this process is the only sender for the instance for the length of the block; never waits.
+    Whether this process is the only sender for the subject for the length of the block; never waits.
 
     The lock belongs to the connection, not to a transaction: it is held while a receiver responds.
     """
-    name = f"deliveries:{instance_id}"
+    name = f"deliveries:{subject}"
     alone: bool = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name)
     try:
         yield alone
@@ -163,9 +169,9 @@ async def sole_sender(connection: Connection, instance_id: InstanceId) -> AsyncG
             await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", name)
 
 
-async def oldest(connection: Connection, instance_id: InstanceId) -> Pending | None:
-    """The oldest pending delivery of this instance, which is sent before the others; None when nothing is pending."""
-    row = await connection.fetchrow(_OLDEST, instance_id)
+async def oldest(connection: Connection, subject: str) -> Pending | None:
+    """The oldest pending delivery of this subject, which is sent before the others; None when nothing is pending."""
+    row = await connection.fetchrow(_OLDEST, subject)
     if row is None:
         return None
     snapshot = None if row["snapshot"] is None else _snapshots.decode(row["snapshot"])
@@ -200,9 +206,9 @@ async def record(
     )
 
 
-async def stop_silenced(connection: Connection, instance_id: InstanceId, now: datetime) -> None:
-    """Stop what is pending for receivers that asked for no more messages about this instance."""
-    await connection.execute(_STOP, instance_id, now)
+async def stop_silenced(connection: Connection, subject: str, now: datetime) -> None:
+    """Stop what is pending for receivers that asked for no more messages about this subject."""
+    await connection.execute(_STOP, subject, now)
 
 
 async def redeliver(connection: Connection, delivery_id: DeliveryId, now: datetime) -> bool:
@@ -230,14 +236,14 @@ async def page(
     return [msgspec.convert({**row, "history": history[row["id"]]}, Delivery) for row in rows], total
 
 
-async def overdue(connection: Connection, before: datetime, limit: int = 500) -> list[InstanceId]:
-    """Instances with a delivery that should have been sent before this instant."""
+async def overdue(connection: Connection, before: datetime, limit: int = 500) -> list[str]:
+    """The subjects with a delivery that should have been sent before this instant."""
     rows = await connection.fetch(
         "SELECT DISTINCT instance_id FROM corral_deliveries WHERE status = 'pending' AND next_at < $1 LIMIT $2",
         before,
         limit,
     )
-    return [InstanceId(row["instance_id"]) for row in rows]
+    return [row["instance_id"] for row in rows]
 
 
 async def remove_ended(connection: Connection, before: datetime) -> int:

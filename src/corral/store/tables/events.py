@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from corral.domain.errors import Failure
-from corral.domain.events import Event, EventDraft, EventType
+from corral.domain.events import Event, EventDraft, EventType, FleetEvent
 from corral.domain.instance import InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.pending_action import shown_failure
 from corral.domain.lifecycle.phases import Phase
@@ -29,6 +29,9 @@ from corral.store.sql.combined_statement import Write, only_if
 
 TOPIC: Final = "events"
 """The topic of the notification on commit of events; it wakes the event streams of every process."""
+
+NO_INSTANCE: Final = ""
+"""The instance of an event that is not about one; its status and operation are empty, too."""
 
 _OWN = "instance_id text, operation_id text, data jsonb"
 _SHARED = (
@@ -70,6 +73,11 @@ def append(drafts: Sequence[EventDraft], *, if_: str | None = None) -> Write:
     It belongs in the transaction of the change, in the same statement or after the change was written.
     """
     return Write("new_events", *_append(if_).statement([_row(draft) for draft in drafts]))
+
+
+def append_of_fleet(drafts: Sequence[FleetEvent]) -> Write:
+    """Insert one event for each draft, at least one; returns their `id`, ascending."""
+    return Write("new_events", *_append(None).statement([_fleet_row(draft) for draft in drafts]))
 
 
 async def page(
@@ -143,18 +151,23 @@ def _row(draft: EventDraft) -> tuple[Any, ...]:
     )
 
 
+def _fleet_row(draft: FleetEvent) -> tuple[Any, ...]:
+    stored = msgspec.json.encode(_EventData(data=dict(draft.data))).decode()
+    return NO_INSTANCE, "", stored, draft.type, "", None, draft.reason, draft.at, 0, 0
+
+
 def _event(row: Any) -> Event:
     stored = _event_data.decode(row["data"])
-    status, before = Phase(row["status"]), row["previous_status"]
+    status, before = row["status"], row["previous_status"]
     return Event(
         id=f"evt_{row['key'].hex}",
         seq=row["seq"],
         type=EventType(row["type"]),
-        instance_id=InstanceId(row["instance_id"]),
+        instance_id=None if row["instance_id"] == NO_INSTANCE else InstanceId(row["instance_id"]),
         provider_id=None if stored.provider_id is None else ProviderId(stored.provider_id),
-        phase=status,
+        phase=Phase(status) if status else None,
         previous_phase=None if before is None else Phase(before),
-        operation_id=OperationId(row["operation_id"]),
+        operation_id=OperationId(row["operation_id"]) if row["operation_id"] else None,
         reason=row["reason"],
         failure=stored.failure,
         at=row["at"],

@@ -7,12 +7,11 @@ StaleError. Instances are encoded as a whole: the columns beside the record are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
+from corral.domain.budgets.holding import held
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
@@ -23,20 +22,30 @@ from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
-from corral.store.sql.instance_codec import instance_of, lease_of, record_of
+from corral.store.sql.instance_codec import INSTANCE_COLUMNS, instance_of, labels_of, lease_of, record_of
 
 TOPIC: Final = "instances"
 """The topic of the notification on commit of a changed instance, with its id; caches must drop it."""
 
-_OWN = "id text, name text, region text, created_at timestamptz, record jsonb"
+_OWN = (
+    "id text, name text, region text, created_at timestamptz, record jsonb, reserved_micro_usd bigint,"
+    " reserved_at timestamptz"
+)
 _SHARED = (
     "goal text, phase text, provider_id text, generation int, create_in_doubt bool, look_at timestamptz,"
     " micro_usd bigint, lease jsonb"
 )
-_NEW = f"{_SHARED}, created_by text, product_name text, labels jsonb"
+_NEW = f"{_SHARED}, created_by text, product_name text, labels jsonb, protected bool"
 """An update leaves what only new rows name as it is."""
 _INSERT = "INSERT INTO corral_instances ({columns}) SELECT {columns} FROM {rows}"
 _ADD = BulkInsert(f"{_INSERT} RETURNING id", own=_OWN, shared=_NEW)
+# The subquery is evaluated once, before the first row.
+_ADD_RESERVING = BulkInsert(
+    f"{_INSERT} WHERE (SELECT corral_reserve(${_ADD.arguments + 1}::text[], ${_ADD.arguments + 2}::bigint[],"
+    f" ${_ADD.arguments + 3}::timestamptz)) RETURNING id",
+    own=_OWN,
+    shared=_NEW,
+)
 _ADD_UNLESS_KNOWN = BulkInsert(f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", own=_OWN, shared=_NEW)
 # The rows are locked in the order of their ids: two such statements at a time would wait for each other otherwise.
 _UPDATE = f"""
@@ -44,11 +53,12 @@ WITH locked AS MATERIALIZED (SELECT id FROM corral_instances WHERE id = ANY($1::
 UPDATE corral_instances AS i
 SET goal = n.goal, phase = n.phase, region = n.region, provider_id = n.provider_id, generation = i.generation + 1,
     create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record, micro_usd = n.micro_usd,
-    lease = n.lease
-FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::jsonb[], $6::text[], $7::text[], $8::text[],
-            $9::int[], $10::bool[], $11::timestamptz[], $12::bigint[], $13::jsonb[])
-  AS n (id, name, region, created_at, record, goal, phase, provider_id, generation, create_in_doubt, look_at,
-        micro_usd, lease)
+    lease = n.lease, reserved_micro_usd = n.reserved_micro_usd, reserved_at = n.reserved_at
+FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::jsonb[], $6::bigint[], $7::timestamptz[],
+            $8::text[], $9::text[], $10::text[], $11::int[], $12::bool[], $13::timestamptz[], $14::bigint[],
+            $15::jsonb[])
+  AS n (id, name, region, created_at, record, reserved_micro_usd, reserved_at, goal, phase, provider_id, generation,
+        create_in_doubt, look_at, micro_usd, lease)
 JOIN locked USING (id)
 WHERE i.id = n.id AND i.generation = n.generation
 RETURNING i.id, {notification(TOPIC, "i.id")}
@@ -56,15 +66,9 @@ RETURNING i.id, {notification(TOPIC, "i.id")}
 # One, without arrays: PostgreSQL plans a join with arrays again each time, because the plan depends on their length.
 _UPDATE_ONE = f"""
 UPDATE corral_instances AS i
-SET region = $2, record = $3::jsonb, goal = $4, phase = $5, provider_id = $6, generation = i.generation + 1,
-    create_in_doubt = $8, look_at = $9, micro_usd = $10, lease = $11::jsonb
-WHERE i.id = $1 AND i.generation = $7
-RETURNING i.id, {notification(TOPIC, "i.id")}
-"""  # noqa: S608  # constants
-
-_RELABEL = f"""
-UPDATE corral_instances AS i SET labels = $2::jsonb, record = $3::jsonb, generation = i.generation + 1
-WHERE i.id = $1 AND i.generation = $4
+SET region = $2, record = $3::jsonb, reserved_micro_usd = $4, reserved_at = $5, goal = $6, phase = $7, provider_id = $8,
+    generation = i.generation + 1, create_in_doubt = $10, look_at = $11, micro_usd = $12, lease = $13::jsonb
+WHERE i.id = $1 AND i.generation = $9
 RETURNING i.id, {notification(TOPIC, "i.id")}
 """  # noqa: S608  # constants
 
@@ -75,6 +79,18 @@ _PRESENT = f"phase <> '{Phase.TERMINATED.value}'"
 def add(instances: Sequence[Instance], wake_at: datetime | None = None) -> Write:
     """Insert new instances, at least one."""
     return Write("new_instances", *_ADD.statement([_new_row(instance, wake_at) for instance in instances]))
+
+
+def add_reserving(
+    instances: Sequence[Instance], amounts: Mapping[str, int], *, now: datetime, wake_at: datetime | None
+) -> Write:
+    """
+    Insert new instances, at least one, if *amounts*, by scope, fit into what is known to be left of every budget.
+
+    Returns no row, and inserts nothing, if they may not fit: then the budgets must be counted.
+    """
+    sql, arguments = _ADD_RESERVING.statement([_new_row(instance, wake_at) for instance in instances])
+    return Write("new_instances", sql, [*arguments, list(amounts), list(amounts.values()), now])
 
 
 def add_unless_known(instance: Instance, wake_at: datetime | None) -> Write:
@@ -94,20 +110,14 @@ def update_many(instances: Sequence[Instance], wake_at: Sequence[datetime | None
     return Write("updated_instances", _UPDATE, columns)
 
 
-def relabel(instance: Instance) -> Write:
-    """Replace the labels of *instance*; returns no row, and changes nothing, if it changed since it was read."""
-    arguments = (instance.id, _labels(instance), record_of(instance), instance.generation)
-    return Write("relabelled_instance", _RELABEL, arguments)
-
-
 def stale(instance: Instance) -> StaleError:
     """The error for an update that returned no row."""
     return StaleError(f"{instance.id} was changed by another writer meanwhile")
 
 
 def updated(instance: Instance) -> Instance:
-    """*instance* as an update leaves it: with the next generation."""
-    return replace(instance, generation=instance.generation + 1)
+    """*instance* as an update leaves it: with the next generation, and without a reservation that is released."""
+    return replace(instance, generation=instance.generation + 1, reservation=held(instance))
 
 
 async def load(connection: Connection, instance_id: str) -> Instance | None:
@@ -255,27 +265,26 @@ async def none_yet(connection: Connection) -> bool:
 
 async def _find(connection: Connection, condition: str, *arguments: object) -> list[Instance]:
     """The instances for which *condition*, SQL that may end with an order and a limit, holds."""
-    query = f"SELECT record, generation, created_by, labels, lease FROM corral_instances WHERE {condition}"  # noqa: S608
+    query = f"SELECT {INSTANCE_COLUMNS} FROM corral_instances WHERE {condition}"  # noqa: S608  # constants
     rows = await connection.fetch(query, *arguments)
     return [instance_of(row) for row in rows]
 
 
 def _new_row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
-    return (*_row(instance, wake_at), instance.created_by, instance.request.product_name, _labels(instance))
-
-
-def _labels(instance: Instance) -> str | None:
-    """As the column has them: null without labels, so that those rows are not in its index."""
-    return msgspec.json.encode(dict(instance.labels)).decode() if instance.labels else None
+    added = (instance.created_by, instance.request.product_name, labels_of(instance), instance.protected)
+    return (*_row(instance, wake_at), *added)
 
 
 def _row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
+    reservation = held(instance)
     return (
         instance.id,
         instance.request.name,
         None if instance.placement is None else instance.placement.region,
         instance.created_at,
         record_of(instance),
+        None if reservation is None else reservation.micro_usd,
+        None if reservation is None else reservation.at,
         instance.goal,
         instance.phase,
         instance.provider_id,

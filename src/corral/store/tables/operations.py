@@ -23,9 +23,9 @@ _ADD = BulkInsert(
 _UPDATE = "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1"
 
 
-def add(operations: Sequence[Operation]) -> Write:
-    """Insert new operations, at least one."""
-    return Write("new_operations", *_ADD.statement([_row(operation) for operation in operations]))
+def add(operations: Sequence[Operation], *, if_: str | None = None) -> Write:
+    """Insert new operations, at least one, if the write called *if_* changed a row."""
+    return Write("new_operations", *_ADD.statement([_row(operation) for operation in operations], if_=if_))
 
 
 def update(operation: Operation, *, if_: str | None = None) -> Write:

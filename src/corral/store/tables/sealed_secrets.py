@@ -14,7 +14,7 @@ from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.creation import may_be_created
 from corral.store.secrets.sealing import SealedSecrets
 from corral.store.session.database import Connection
-from corral.store.sql.combined_statement import Write
+from corral.store.sql.combined_statement import Write, only_if
 from corral.store.tables import instances
 
 _ADD: Final = """
@@ -24,10 +24,10 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])
 _FORGET: Final = "DELETE FROM corral_secrets WHERE instance_id = ANY($1::text[])"
 
 
-def add(sealed: Sequence[SealedSecrets]) -> Write:
-    """Insert the rows of new instances, at least one."""
+def add(sealed: Sequence[SealedSecrets], *, if_: str | None = None) -> Write:
+    """Insert the rows of new instances, at least one, if the write called *if_* changed a row."""
     columns = [[s.instance_id for s in sealed], [s.key_id for s in sealed], [s.content for s in sealed]]
-    return Write("new_secrets", _ADD, columns)
+    return Write("new_secrets", f"{_ADD}WHERE {only_if(if_)}", columns)
 
 
 def forget_unneeded(changes: Iterable[tuple[Instance, Instance]], *, if_: str | None = None) -> list[Write]:

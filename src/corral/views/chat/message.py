@@ -37,6 +37,9 @@ _NEWS: Final[dict[EventType, tuple[Tone, str]]] = {
     EventType.WAITING: (Tone.WARNING, "waits to be created"),
     EventType.STOPPED: (Tone.NEUTRAL, "is stopped"),
     EventType.TERMINATED: (Tone.NEUTRAL, "is gone, as requested"),
+    EventType.BUDGET_THRESHOLD: (Tone.WARNING, "is used up to a threshold"),
+    EventType.BUDGET_EXHAUSTED: (Tone.BAD, "is spent"),
+    EventType.LOW_BALANCE: (Tone.BAD, "has little money left"),
 }
 
 
@@ -57,19 +60,31 @@ class ChatMessage:
 def chat_message(event: EventDetails, instance: InstanceDetails | None) -> ChatMessage:
     """What is said about *event* and *instance* as it was then; an event without words of its own is named."""
     tone, verb = _NEWS.get(event.event, (Tone.NEUTRAL, f"changed ({event.event})"))
-    name = instance.name if instance is not None else str(event.data.get("name", event.instance_id))
+    name = instance.name if instance is not None else _subject(event)
     reason = event.reason if event.error is None else f"{event.error.code}: {event.error.message}"
     return ChatMessage(
         tone=tone,
         headline=plain(f"{name} {verb}"),
         reason=plain(reason),
         facts=tuple((title, plain(value)) for title, value in _facts(event, instance)),
-        origin=plain(f"{event.instance_id}, {event.id}"),
+        origin=plain(event.id if event.instance_id is None else f"{event.instance_id}, {event.id}"),
         timestamp=event.timestamp,
     )
 
 
+def _subject(event: EventDetails) -> str:
+    """What an event is about whose instance is not known, or that is about none."""
+    if event.instance_id is not None:
+        return str(event.data.get("name", event.instance_id))
+    return f"Budget {event.data['budget']}" if "budget" in event.data else "The account"
+
+
 def _facts(event: EventDetails, instance: InstanceDetails | None) -> list[tuple[str, str]]:
+    if event.status is None:
+        amounts = (("Spent", "spent"), ("Limit", "limit"), ("Reserved", "reserved"), ("Balance", "balance"))
+        facts = [(title, f"{event.data[key]} USD") for title, key in amounts if key in event.data]
+        reset = event.data.get("resetsAt")
+        return facts if reset is None else [*facts, ("Begins again", str(reset))]
     before = event.previous_status
     facts = [("Status", event.status if before in {None, event.status} else f"{event.status} (was {before})")]
     for title, key in (("Ends at", "endsAt"), ("Data kept until", "dataKeptUntil")):

@@ -1,7 +1,7 @@
 """
-Routes about money: what usage cost.
+Routes about money: what usage cost, and budgets.
 
-Called by `api/app.py`. Calls the queries of `engine/costs/`.
+Called by `api/app.py`. Calls `engine/costs/` and `engine/budgets/`.
 Rule: a route only reads sums; it computes no money itself.
 Start with `costs.py`.
 """

@@ -16,6 +16,7 @@ from typing import Final
 
 from corral.base.log import log
 from corral.cloud.port import Credentials, ProviderCreate
+from corral.domain.budgets.admission import refused as over_budget
 from corral.domain.errors import (
     CallerError,
     CloudRefusedError,
@@ -32,10 +33,12 @@ from corral.domain.errors import (
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.creation import (
     NOT_LISTED,
+    OVER_BUDGET,
     Refusal,
     all_tried,
     needs_fresh_offers,
     nothing_left,
+    placement_of,
     refusal_of,
 )
 from corral.domain.observation.provider_names import ProviderName
@@ -44,6 +47,7 @@ from corral.domain.placement.pricing import usd_text
 from corral.domain.placement.rank import Candidate, Offer, Reason
 from corral.domain.records import replace
 from corral.engine.batcher import Batcher
+from corral.engine.budgets.reservations import BudgetReservations
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.requested import resolve
 from corral.engine.reconcile.create_gate import CreateGate
@@ -78,6 +82,7 @@ class CreateStep:
     unmade: UncreatedInstances
     runtime: Runtime
     recorder: Recorder
+    budgets: BudgetReservations
     _outcomes: CreateOutcomes = field(init=False)
     _secrets: CreateSecrets = field(init=False)
     _unchanged: Batcher[Instance, bool] = field(init=False)
@@ -114,6 +119,8 @@ class CreateStep:
                         context, instance, nothing_left(instance.tried, [*refused.values()])
                     )
                 candidate, refusal = await self._priced(instance, left[0])
+                if refusal is None:
+                    instance, refusal = await self._reserved(instance, candidate)
                 secrets = () if refusal else await self._secrets.open(instance)
             except (CallerError, CloudRefusedError, SettingsError) as error:
                 return await self._outcomes.give_up(context, instance, Failure(code=error.code, message=error.message))
@@ -161,6 +168,19 @@ class CreateStep:
             return candidate, None
         dear = f"{candidate.offer.product_id} now costs {usd_text(price)} per GPU-hour in {candidate.region}"
         return candidate, refusal_of(candidate, f"{dear}, more than the {usd_text(limit)} allowed", short=True)
+
+    async def _reserved(self, instance: Instance, candidate: Candidate) -> tuple[Instance, Refusal | None]:
+        """The instance with as much reserved as *candidate* needs, and why it is refused if a budget refuses that."""
+        held, now = instance.reservation, self.runtime.clock.now()
+        wanted = self.budgets.amount(instance.request, placement_of(candidate), now)
+        if held is None:  # recorded before there were reservations
+            return instance, None
+        if wanted.micro_usd > held.micro_usd:
+            why = await self.budgets.raise_to(instance, wanted, now)
+            if why is not None:
+                refusal = refusal_of(candidate, over_budget(why).message, short=True, code=OVER_BUDGET)
+                return instance, refusal
+        return replace(instance, reservation=replace(held, micro_usd=wanted.micro_usd)), None
 
     async def _attempt(
         self,

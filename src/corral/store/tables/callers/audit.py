@@ -39,9 +39,11 @@ _NEWEST = _PAGE.format(direction="DESC")
 _NO_END = 2**63 - 1
 
 
-def append(entries: Sequence[AuditEntry], *, synchronous: bool = True) -> Write:
+def append(entries: Sequence[AuditEntry], *, synchronous: bool = True, if_: str | None = None) -> Write:
     """
     Insert *entries*, at least one, in one statement; the lock is held until their transaction ends.
+
+    With *if_*, only if the write of that name changed a row.
 
     In a combined statement it belongs right after the part that decides whether anything is written: PostgreSQL runs
     the parts after that one from the last to the first, so the lock is taken when the others are done.
@@ -50,7 +52,7 @@ def append(entries: Sequence[AuditEntry], *, synchronous: bool = True) -> Write:
     where the lines are all there is, such as refusals.
     """
     insert = _APPEND if synchronous else _APPEND_ASYNC
-    return Write("audit_lines", *insert.statement([_row(entry) for entry in entries]))
+    return Write("audit_lines", *insert.statement([_row(entry) for entry in entries], if_=if_))
 
 
 async def page(

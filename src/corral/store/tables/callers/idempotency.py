@@ -95,6 +95,11 @@ async def keep(connection: Connection, wanted: Sequence[KeyRow], now: datetime) 
     return [standing[row.key] for row in wanted]
 
 
+async def give_back(connection: Connection, kept: Sequence[KeyRow]) -> None:
+    """Free the keys of responses that the caller's transaction stored, and that are not sent after all."""
+    await connection.execute("DELETE FROM corral_idempotency WHERE key = ANY($1)", [row.key for row in kept])
+
+
 async def claim(connection: Connection, key: str, fingerprint: bytes, now: datetime) -> KeyClaim | None:
     """Take *key* for a request about to be executed; None when it is not free."""
     until = now + CLAIM_LASTS

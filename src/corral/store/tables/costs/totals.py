@@ -19,9 +19,22 @@ from corral.store.session.database import Connection
 
 _DAY_SECONDS: Final = 86_400
 
-# $1 and $2 are the period, $3 is now. A span that is not closed is as it is until now at the latest.
 _KNOWN: Final = "GREATEST(u.confirmed_at, CASE WHEN u.follows THEN look.confirmed_at END)"
-_CAP: Final = "COALESCE(u.ended_latest, GREATEST($3, u.started_latest))"
+
+
+def latest_end(now: str) -> str:
+    """The latest end of a row of usage, `u`, at the time *now*, as SQL: now, if it is not closed."""
+    return f"COALESCE(u.ended_latest, GREATEST({now}, u.started_latest))"
+
+
+def earliest_start(now: str) -> str:
+    """The earliest start of a row of usage, `u`, at the time *now*, as SQL; `look` is the last listing."""
+    unbegun = f"LEAST(GREATEST(u.started_earliest, {_KNOWN}), {latest_end(now)})"
+    return f"CASE WHEN u.started_latest IS NULL THEN {unbegun} ELSE u.started_earliest END"
+
+
+# $1 and $2 are the period, $3 is now.
+_CAP: Final = latest_end("$3")
 _TERMS: Final = "u.unit_price, u.quantity, u.estimated"
 SPANS: Final = f"""
 SELECT {{key}} AS key, {_TERMS}, u.started_earliest AS s1, u.started_latest AS s2, u.ended_earliest AS e1,
@@ -30,9 +43,7 @@ FROM corral_usage AS u
 WHERE u.ended_earliest IS NOT NULL AND u.ended_latest > $1::timestamptz
   AND u.started_earliest < $2::timestamptz{{scope}}
 UNION ALL
-SELECT {{key}}, {_TERMS},
-       CASE WHEN u.started_latest IS NULL THEN LEAST(GREATEST(u.started_earliest, {_KNOWN}), {_CAP})
-            ELSE u.started_earliest END,
+SELECT {{key}}, {_TERMS}, {earliest_start("$3")},
        COALESCE(u.started_latest, {_CAP}), LEAST(GREATEST(u.started_earliest, {_KNOWN}), {_CAP}), {_CAP}
 FROM corral_usage AS u, corral_last_look AS look
 WHERE u.ended_earliest IS NULL AND COALESCE(u.ended_latest, $3::timestamptz) > $1 AND u.started_earliest < $2{{scope}}

@@ -12,7 +12,7 @@ from corral.domain.instance import Instance, InstanceId
 from corral.domain.leases.samples import IdleSample
 from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Connection
-from corral.store.sql.instance_codec import instance_of
+from corral.store.sql.instance_codec import INSTANCE_COLUMNS, instance_of
 from corral.store.tables.leases import SAMPLE_COLUMNS, sample_of
 
 _PRESENT: Final = f"lease IS NOT NULL AND phase <> '{Phase.TERMINATED.value}'"
@@ -53,7 +53,7 @@ async def counts(connection: Connection, now: datetime) -> LeaseCounts:
 async def leased(connection: Connection) -> list[Instance]:
     """Every instance with a lease that is not terminated, newest first."""
     rows = await connection.fetch(
-        "SELECT record, generation, created_by, labels, lease FROM corral_instances"  # noqa: S608  # constants
+        f"SELECT {INSTANCE_COLUMNS} FROM corral_instances"  # noqa: S608  # constants
         f" WHERE {_PRESENT} AND ({_HAS}) ORDER BY created_at DESC, id"
     )
     return [instance_of(row) for row in rows]

@@ -1,0 +1,94 @@
+"""
+Judges every budget once a minute: reports thresholds and limits, and stops machines where a budget says so.
+
+What is reported is stored with its events, under the lock of the budget's row, so that it is reported once a period,
+whatever processes run and end. A stop is an ordinary stop, and is repeated for as long as the budget is spent: also
+machines that come up later are stopped, unless they are protected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.base.clock import Clock
+from corral.base.log import log
+from corral.domain.audit import AuditEntry, budget_entry
+from corral.domain.budgets.announcements import due, subject_of
+from corral.domain.budgets.budget import LimitAction, Standing, standing
+from corral.domain.errors import GoalRefusedError, NotFoundError
+from corral.domain.lifecycle.commands import CommandOptions
+from corral.domain.operation import OperationKind
+from corral.domain.placement.pricing import usd_text
+from corral.engine.commands.change import ChangeInstance
+from corral.engine.commands.context import CommandContext
+from corral.engine.events.publisher import EventPublisher
+from corral.jobs.registry import JobRun, JobType, Priority
+from corral.store.session.database import Database
+from corral.store.tables.costs import budgets
+
+EVERY: Final = timedelta(minutes=1)
+"""Longer, and more is spent before a limit is noticed; shorter sums the usage more often for nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSweep:
+    """Reports on budgets, and stops machines."""
+
+    database: Database
+    event_publisher: EventPublisher
+    change: ChangeInstance
+    clock: Clock
+
+    def job_type(self) -> JobType:
+        """The sweep."""
+        return JobType(name="sweep_budgets", handler=self.sweep, priority=Priority.LOW, every=EVERY)
+
+    async def sweep(self, _run: JobRun) -> None:
+        """Judge every budget."""
+        async with self.database.connection() as connection:
+            await budgets.drop_paid(connection, self.clock.now())
+            names = [budget.name for budget in await budgets.load_all(connection)]
+        for name in names:
+            found = await self._report(name)
+            if found is not None and found.is_exhausted and found.budget.on_limit is LimitAction.STOP:
+                await self._stop(found)
+
+    async def _report(self, name: str) -> Standing | None:
+        """Record what is to be reported of the budget; returns how it stands, or None if it is gone."""
+        now = self.clock.now()
+        async with self.database.transaction() as connection:
+            locked = await budgets.lock_one(connection, name)
+            if locked is None:
+                return None
+            budget, announced = locked
+            count = await budgets.count(connection, budget, now)
+            found = standing(budget, now, spent=count.spent, reserved=count.reserved)
+            after, events = due(found, announced, now)
+            if events:
+                await budgets.note_announced(connection, name, after)
+                await self.event_publisher.publish_of_fleet(connection, events)
+        for event in events:
+            log.warning("budget.reported", budget=name, event_type=event.type.value, why=event.reason)
+        return found
+
+    async def _stop(self, found: Standing) -> None:
+        """Record a stop for every machine that the budget counts and that is not protected."""
+        name, limit = subject_of(found.budget.name), usd_text(found.budget.limit_micro_usd)
+        reason = f"budget {found.budget.name!r} is spent: {usd_text(found.spent)} of {limit}"
+
+        def line(*, at: datetime, instance_id: str) -> AuditEntry:
+            return budget_entry(name, OperationKind.STOP, reason, at, instance_id)
+
+        context = CommandContext(line=line, caller=name, reason=reason)
+        async with self.database.connection() as connection:
+            running = await budgets.running_in(connection, found.budget.scope)
+        for instance_id in running:
+            try:
+                accepted = await self.change.record(OperationKind.STOP, instance_id, CommandOptions(), context)
+            except (GoalRefusedError, NotFoundError) as error:
+                log.debug("budget.stop_refused", instance_id=instance_id, budget=found.budget.name, why=error.message)
+            else:
+                if getattr(accepted, "is_new", False):
+                    log.warning("budget.stopped", instance_id=instance_id, budget=found.budget.name, why=reason)
