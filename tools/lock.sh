@@ -12,4 +12,5 @@ echo "uv==0.13.7" | compile - -o locks/uv.txt
 compile pyproject.toml --all-extras --group dev -o locks/dev.txt
 compile pyproject.toml -c locks/dev.txt -o locks/run.txt
 compile pyproject.toml --extra embedded --extra simulator -c locks/dev.txt -o locks/embedded.txt
+compile pyproject.toml --all-extras -c locks/dev.txt -o locks/all.txt
 compile --group fuzz -o locks/fuzz.txt

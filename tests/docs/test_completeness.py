@@ -12,6 +12,7 @@ import pytest
 import typer
 from support.suite import pages
 
+import corral
 from corral.api.http.errors import STATUS_BY_CLASS, STATUS_BY_CODE
 from corral.api.openapi import errors
 from corral.app.bootstrap import pool_size
@@ -140,3 +141,17 @@ def test_the_sessions_of_every_role_are_documented() -> None:
     opened[Role.API] -= 1  # it never leads
 
     assert [int(number) for number in shown] == [opened[role] for role in (Role.API, Role.WORKER, Role.ALL)]
+
+
+def test_the_documents_name_this_release() -> None:
+    """A command that names the wheel or the image of another release does not work."""
+    named = re.compile(r"\b[Cc]orral(?:_client-|-| |:)(\d+\.\d+\.\d+)")
+    found = {
+        (str(page), version)
+        for page in pages.pages()
+        if page.name != "CHANGELOG.md"
+        for version in named.findall(pages.text(page))
+    }
+
+    assert len(found) > 3
+    assert {version for _, version in found} == {corral.__version__}, found
