@@ -38,7 +38,17 @@ from corral_client.models.costs import (
     MachineReconciliation,
     MonthForecast,
 )
-from corral_client.models.instances import Action, Created, Event, Instance, Operation, Plan, Progress, VolumeMount
+from corral_client.models.instances import (
+    Action,
+    Created,
+    Event,
+    Instance,
+    InstanceCost,
+    Operation,
+    Plan,
+    Progress,
+    VolumeMount,
+)
 from corral_client.models.leases import LastUse, Lease, LeaseIdle, LeaseQuiet, LeaseSchedule
 from corral_client.models.machines import (
     Credentials,
@@ -93,6 +103,7 @@ __all__ = [
     "Identity",
     "ImagePull",
     "Instance",
+    "InstanceCost",
     "InstanceFailed",
     "InstanceHandle",
     "Invalid",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from fractions import Fraction
 from typing import Annotated
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec import Meta
 
 from corral.domain.costs.totals import Cost, CostGroup, dollars
 from corral.domain.timing import iso
+from corral.views.schemas import InstanceCost
 
 Usd = Annotated[
     float, Meta(description="USD: every time that is not known exactly is taken to be in the middle of its bounds.")
@@ -95,6 +97,13 @@ def cost_details(
         ],
         rest=left_out,
         estimated=total.is_estimated,
+    )
+
+
+def instance_cost(cost: Cost, per_hour: Fraction) -> InstanceCost:
+    """What one instance cost so far; *per_hour* is in micro-USD."""
+    return InstanceCost(
+        so_far=dollars(cost.usd), low=dollars(cost.low), high=dollars(cost.high), per_hour=dollars(per_hour)
     )
 
 

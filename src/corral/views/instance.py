@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.container import AS_TEMPLATE
+from corral.domain.costs.usage import is_billed
 from corral.domain.errors import Failure, failure_next_step
 from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Instance, Placement
@@ -19,7 +20,7 @@ from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.operation import ENDED, InstanceWithOperation, Operation
-from corral.domain.placement.pricing import is_billed, usd
+from corral.domain.placement.pricing import usd
 from corral.domain.timing import iso
 from corral.views.container import env_of, ports_of, volumes_of
 from corral.views.lease import lease_details
@@ -102,7 +103,7 @@ class InstanceView:
             min_cuda=container.min_cuda,
             billing_mode=request.billing_mode if placement is None else placement.billing_mode,
             price=_price(placement),
-            billed=instance.provider_id is not None and is_billed(instance.phase, instance.observation.sighting),
+            billed=is_billed(instance),
             port_mappings=port_mappings(instance.endpoints, instance.phase),
             connection_details=_connection(instance),
             novita_instance_id=instance.provider_id,
@@ -125,6 +126,7 @@ class InstanceView:
             operation=None if known.operation is None else _summary(known.operation),
             allowed_actions=allowed_actions(instance, known.operation),
             placement=_placement(instance),
+            cost=None,
         )
 
     def _reason(self, instance: Instance) -> str | None:

@@ -9,12 +9,12 @@ from typing import Annotated, Final, cast
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from corral.domain.costs.meter import may_be_billed
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.merge import Consistency, Merged, Source
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode
-from corral.domain.placement.pricing import is_billed
 from corral.domain.timing import iso
 from corral.views.instance import InstanceView, error_details, port_mappings
 from corral.views.schemas import ConnectionDetails, InstanceDetails, PlacementDetails
@@ -182,7 +182,7 @@ def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) ->
         min_cuda=None,
         billing_mode=BillingMode(seen.billing_mode) if seen.billing_mode in set(BillingMode) else None,
         price=None,
-        billed=is_billed(phase, seen.sighting),
+        billed=may_be_billed(seen),
         port_mappings=port_mappings(seen.endpoints, phase),
         connection_details=ConnectionDetails(),
         novita_instance_id=seen.id,
@@ -205,6 +205,7 @@ def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) ->
         operation=None,
         allowed_actions=[],
         placement=PlacementDetails(region=seen.region, product_id=seen.product_id, price=None, tried=[]),
+        cost=None,
     )
 
 

@@ -145,6 +145,15 @@ DataKeptUntil = Annotated[
 ]
 
 
+class InstanceCost(msgspec.Struct, rename="camel"):
+    """What an instance cost so far, in USD, disk included."""
+
+    so_far: Annotated[float, Meta(description="The middle of the bounds of every time that is not known exactly.")]
+    low: Annotated[float, Meta(description="It cost this at least.")]
+    high: Annotated[float, Meta(description="It cost this at most.")]
+    per_hour: Annotated[float, Meta(description="What it costs an hour now; of a stopped one, its disk.")]
+
+
 class InstanceDetails(msgspec.Struct, rename="camel"):
     """One instance."""
 
@@ -177,8 +186,8 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     billed: Annotated[
         bool,
         Meta(
-            description="Whether it costs that price now: from when the provider has it until the provider says that "
-            "it is stopped or gone; so also while it is being deleted, and when it failed and still runs."
+            description="Whether it costs that price now: from when the provider pulls its image until the provider "
+            "says that it is stopped or gone; so also while it is being deleted, and when it failed and still runs."
         ),
     ]
     port_mappings: list[PortMapping]
@@ -215,6 +224,9 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
         Meta(description="The commands that would change it now: of start, stop, restart and delete."),
     ]
     placement: PlacementDetails
+    cost: Annotated[
+        InstanceCost | None, Meta(description="Only where one instance is asked for: null in lists and webhooks.")
+    ]
 
 
 class InstanceList(msgspec.Struct):

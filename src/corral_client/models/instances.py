@@ -121,6 +121,15 @@ class VolumeMount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mount: str
 
 
+class InstanceCost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an instance cost so far, between *low* and *high*, and costs an hour now; USD."""
+
+    so_far: float
+    low: float
+    high: float
+    per_hour: float
+
+
 class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One instance, as it was when asked for."""
 
@@ -176,6 +185,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     allowed_actions: list[str] = []
     """The commands that would change it now: of start, stop, restart and delete."""
     placement: Placement = Placement()
+    cost: InstanceCost | None = None
+    """Only of an instance that was asked for by its id."""
 
     @property
     def is_ready(self) -> bool:

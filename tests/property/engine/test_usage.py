@@ -18,7 +18,7 @@ from support.histories.histories import Stage, play
 
 from corral.store.server.target import DatabaseTarget
 
-CI_HISTORIES = 300
+CI_HISTORIES = 150
 USUAL_EXAMPLES = 100
 pytestmark = pytest.mark.usefixtures("quietly")
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from corral.domain.costs.meter import Gauge, Meter, MeterState
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
 from corral.domain.lifecycle.phases import Goal, Phase
 
@@ -20,6 +21,10 @@ FRESH = Instance(
     phase_since=NOW,
     deadline_at=NOW + timedelta(minutes=20),
 )
+
+_GAUGE = Gauge(state=MeterState.BILLED, at=NOW, is_listed=True)
+BILLED = Meter(gpu=_GAUGE, disk=_GAUGE)
+"""Of a machine that was seen running."""
 
 
 def altered(instance: Instance, **fields: Any) -> Instance:

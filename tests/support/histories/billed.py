@@ -7,7 +7,7 @@ The bill is computed by the simulator's code from its own timelines; the two sha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
@@ -46,7 +46,7 @@ def bills(engine: FaultEngine) -> Mapping[str, Fraction]:
     return found
 
 
-async def judge_bounds(engine: FaultEngine) -> list[tuple[str, Cost, Fraction]]:
+async def judge_bounds(engine: FaultEngine) -> Sequence[tuple[str, Cost, Fraction]]:
     """Raise AssertionError unless every bill lies within the bounds; returns what was compared."""
     by_instance, billed = await costs(engine, GroupBy(grouping=CostGrouping.INSTANCE)), bills(engine)
     compared = [(each, by_instance.get(each, Cost()), billed.get(each, Fraction(0))) for each in engine.requested]
@@ -74,7 +74,7 @@ class BilledHistories(Histories):
         self.created = 0
 
     def set_the_clock(self, seconds: int) -> None:
-        """Not a rule here: time that did not pass is billed by nobody's clock."""
+        """Not a rule here: the provider bills no time that did not pass."""
         raise NotImplementedError
 
     @rule(which=st.integers(0, MOST_CREATES - 1), team=st.sampled_from(["vision", "speech"]))

@@ -14,6 +14,7 @@ from corral.domain.instance import Instance
 from corral.engine.maintenance.orphans import OrphanRule
 from corral.store.session.database import Database
 from corral.store.tables import instances
+from corral.store.tables.costs import usage
 from support.engines.command_env import CommandEnv
 from support.engines.known import altered
 from support.engines.runtime import settings_of
@@ -44,6 +45,8 @@ class ServedApi:
             assert found is not None
             changed = altered(found, **fields)
             assert await instances.update(changed, wake_at=None).run(connection)
+            for each in usage.write(found, changed, self.env.clock.now()):
+                await each.run(connection)
         self.service.parts.answers.forget()  # as the notification of the commit does
         return instances.updated(changed)
 

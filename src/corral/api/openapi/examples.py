@@ -125,6 +125,8 @@ EXAMPLES: Final[Mapping[str, object]] = {
     ),
     "MachineComparison.name": "of-another-team",
     "orphan": False,
+    "soFar": 4.2,
+    "perHour": 0.18,
     "intervalSeconds": 15,
     **{f"MachineUtilization.{name}": 87.5 for name in ("gpu", "gpuMemory", "cpu", "memory", "disk")},
     "sampledAt": TIME,

@@ -30,6 +30,7 @@ from corral.engine.engine import Engine
 from corral.engine.queries.instances import InstanceQueries
 from corral.engine.queries.merged_listing import ListingOptions
 from corral.store.tables.fleet.instance_pages import InstanceFilter
+from corral.views.costs import instance_cost
 from corral.views.create_request import CreateRequestDetails, create_request_details
 from corral.views.instance import InstanceView, operation_details
 from corral.views.listing import ComprehensiveList, comprehensive_list
@@ -200,7 +201,10 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
     @get(ONE, summary="Get an instance", tags=["instances"], opt=VIEWER)
     async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:
         """By Corral's id or the provider's."""
-        return await engine.describer.details(await engine.queries.instance(instance_id))
+        known = await engine.queries.instance(instance_id)
+        details = await engine.describer.details(known)
+        details.cost = instance_cost(*await engine.costs.of_instance(known.instance.id))
+        return details
 
     @get(f"{ONE}/request", summary="The request of one instance", tags=["instances"], opt=OPERATOR)
     async def get_create_request(instance_id: FromPath[str]) -> CreateRequestDetails:

@@ -244,8 +244,9 @@ def _new_stop(kind: UsageKind, before: Instance, after: Instance) -> datetime | 
 def _was_stopped(kind: UsageKind, before: Instance, after: Instance) -> bool:
     """Whether a machine that was billed before and is now was stopped meanwhile."""
     old, stopped_at = gauge_of(before, kind), _new_stop(kind, before, after)
-    is_billed = old is not None and old.state is MeterState.BILLED
-    return is_billed and stopped_at is not None and stopped_at > old.at - PROVIDER_CLOCK
+    if old is None or old.state is not MeterState.BILLED or stopped_at is None:
+        return False
+    return stopped_at > old.at - PROVIDER_CLOCK
 
 
 def _sent_at(before: Instance, after: Instance) -> datetime:

@@ -36,10 +36,10 @@ def loose_usage(found: Unmatched, record: Instance | None, *, began: datetime, n
     known here.
     """
     seen = found.seen
-    meter = read(None, seen, began)
+    meter, gpus = read(None, seen, began), seen.gpu_num
     changes: list[UsageChange] = []
     for kind, gauge, quantity in (
-        (UsageKind.GPU, meter.gpu, seen.gpu_num if seen.gpu_num in GPUS else 1),
+        (UsageKind.GPU, meter.gpu, gpus if gpus is not None and gpus in GPUS else 1),
         (UsageKind.DISK, meter.disk, (disk_size(seen) or 0) - FREE_DISK_GB),
     ):
         if quantity <= 0:

@@ -93,6 +93,11 @@ def read(last: Meter | None, seen: ProviderInstance, at: datetime) -> Meter:
     )
 
 
+def may_be_billed(seen: ProviderInstance) -> bool:
+    """Whether the GPUs of a machine of which nothing else is known may be billed."""
+    return _billed(seen) is not False
+
+
 def agrees(meter: Meter | None, seen: ProviderInstance) -> bool:
     """Whether observing *seen* leaves *meter* as it is, but for its times."""
     if meter is None:

@@ -173,6 +173,12 @@ def gpu_price(micro_usd: int, gpus: int) -> tuple[int, int]:
     return (unit_price, max(gpus, 1)) if not rest else (micro_usd * HOURS, 1)
 
 
+def is_billed(instance: Instance) -> bool:
+    """Whether the GPUs of its machine are billed, by what was last seen of it."""
+    gauge = gauge_of(instance, UsageKind.GPU)
+    return gauge is not None and gauge.state is MeterState.BILLED
+
+
 def gauge_of(instance: Instance, kind: UsageKind) -> Gauge | None:
     """What is known of the billing of its machine; None without a machine, or in a record of an earlier release."""
     meter = instance.observation.meter

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import Final
 
 from corral.base.clock import Clock
 from corral.cache.cache import Cache
-from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, GroupBy
+from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, CostScope, GroupBy
+from corral.domain.instance import InstanceId
 from corral.domain.requests.costs import CostRequest
 from corral.store.session.database import Database
-from corral.store.tables.costs.totals import daily_totals, totals
+from corral.store.tables.costs.totals import daily_totals, hourly_rate, totals
 
 CACHED_SECONDS: Final = 1.0
 """A dashboard and scripts may ask in the same second. Longer shows older numbers; shorter sums the same rows again."""
 MOST_CACHED: Final = 64
+MOST_INSTANCES: Final = 1000
+EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""Before any usage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +45,25 @@ class CostQueries:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._instances: Cache[tuple[Cost, Fraction]] = Cache(
+            ttl_seconds=CACHED_SECONDS, most_entries=MOST_INSTANCES, clock=clock
+        )
         self._summaries: Cache[CostSummary] = Cache(ttl_seconds=CACHED_SECONDS, most_entries=MOST_CACHED, clock=clock)
 
     async def summary(self, request: CostRequest) -> CostSummary:
         """What the requested period cost, by groups if they are requested; raises StoreUnavailableError."""
         return await self._summaries.get(repr(request), lambda: self._sum(request))
+
+    async def of_instance(self, instance_id: InstanceId) -> tuple[Cost, Fraction]:
+        """What one instance cost so far, and what it costs an hour now, in micro-USD."""
+        return await self._instances.get(instance_id, lambda: self._sum_instance(instance_id))
+
+    async def _sum_instance(self, instance_id: InstanceId) -> tuple[Cost, Fraction]:
+        now, scope = self._clock.now(), CostScope(instance_id=instance_id)
+        async with self._database.connection() as connection:
+            found = await totals(connection, since=EVER, until=now, now=now, scope=scope)
+            rate = await hourly_rate(connection, instance_id)
+        return sum((group.cost for group in found), Cost()), rate
 
     async def _sum(self, request: CostRequest) -> CostSummary:
         now = self._clock.now()

@@ -1,7 +1,7 @@
 """
 Numbers of the whole fleet, also as metrics, the same in every process: read from the database, cached for a second.
 
-Nothing is sampled: the present is counted, and the past is computed from the event log and the times to ready.
+Nothing is sampled: the present is counted, and the past is computed from usage and the times to ready.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from corral.cache.cache import Cache
 from corral.cloud import rate_limit_state
 from corral.cloud.guarded import Reachability
 from corral.cloud.rate_limiter import RateLimiter
+from corral.domain.costs.totals import Cost, dollars
 from corral.domain.errors import StoreUnavailableError
-from corral.domain.placement.pricing import usd
 from corral.jobs.queue import Backlog, JobQueue
 from corral.store.installation.rate_limit import DatabaseRateLimitStore
 from corral.store.session.database import Database
+from corral.store.tables.costs.totals import by_step
 from corral.store.tables.fleet import counts, ready_times
 from corral.store.tables.fleet.counts import FleetCount
 from corral.store.tables.fleet.ready_times import Quantiles, ReadyTimes
@@ -37,6 +38,7 @@ HISTORY_SECONDS: Final = 30.0
 POINTS: Final = 60
 MOST_HOURS: Final = 720
 MINUTE: Final = 60
+HOUR: Final = timedelta(hours=1)
 
 _NO_TIMES = ReadyTimes(count=0, whole=Quantiles(None, None), lag=Quantiles(None, None))
 
@@ -146,11 +148,15 @@ class Fleet:
         until = self._clock.now()
         after, step = until - span, span / POINTS
         async with self._database.connection() as connection:
-            cost = await counts.cost_by_step(connection, after=after, until=until, step=step, steps=POINTS)
+            cost = await by_step(connection, since=after, until=until, step=step, now=until)
             ready = await ready_times.by_step(connection, after=after, until=until, step=step)
         points = (
-            HistoryPoint(until=after + step * number, micro_usd=micro_usd, ready=ready.get(number, _NO_TIMES))
-            for number, micro_usd in enumerate(cost, start=1)
+            HistoryPoint(
+                until=after + step * number,
+                micro_usd=float(cost.get(number - 1, Cost()).usd) * (HOUR / step),
+                ready=ready.get(number, _NO_TIMES),
+            )
+            for number in range(1, POINTS + 1)
         )
         return History(after=after, step=step, points=tuple(points))
 
@@ -178,7 +184,7 @@ class FleetGauges(Collector):
         return [
             _filled(_INSTANCES, [([phase.value], n) for phase, n in count.instances.items()]),
             _filled(_JOBS, [([status.value], n) for status, n in backlog.by_status.items()]),
-            _filled(_COST, [([], usd(count.micro_usd))]),
+            _filled(_COST, [([], dollars(count.micro_usd))]),
             _filled(_QUEUE_AGE, [([], _seconds(backlog.oldest_pending_age))]),
             _filled(_WEBHOOKS, [([], count.webhooks_pending)]),
             _filled(_OUTBOX_AGE, [([], _seconds(count.oldest_webhook_age))]),

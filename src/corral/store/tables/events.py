@@ -20,7 +20,6 @@ from corral.domain.events import Event, EventDraft, EventType, FleetEvent
 from corral.domain.instance import InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.pending_action import shown_failure
 from corral.domain.lifecycle.phases import Phase
-from corral.domain.placement.pricing import hourly_micro_usd
 from corral.domain.timing import iso
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
@@ -34,10 +33,7 @@ NO_INSTANCE: Final = ""
 """The instance of an event that is not about one; its status and operation are empty, too."""
 
 _OWN = "instance_id text, operation_id text, data jsonb"
-_SHARED = (
-    "type text, status text, previous_status text, reason text, at timestamptz, micro_usd_before bigint,"
-    " micro_usd bigint"
-)
+_SHARED = "type text, status text, previous_status text, reason text, at timestamptz"
 
 # Usually there is nothing to number; this finds out without taking the lock.
 _NUMBER = "SELECT corral_number_events() WHERE EXISTS (SELECT FROM corral_events WHERE seq IS NULL)"
@@ -146,8 +142,6 @@ def _row(draft: EventDraft) -> tuple[Any, ...]:
         None if before is None else before.phase,
         change.because,
         change.at,
-        0 if before is None else hourly_micro_usd(before),
-        hourly_micro_usd(after),
     )
 
 

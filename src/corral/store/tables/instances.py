@@ -16,7 +16,6 @@ from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
-from corral.domain.placement.pricing import hourly_micro_usd
 from corral.domain.records import replace
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
@@ -32,8 +31,7 @@ _OWN = (
     " reserved_at timestamptz"
 )
 _SHARED = (
-    "goal text, phase text, provider_id text, generation int, create_in_doubt bool, look_at timestamptz,"
-    " micro_usd bigint, lease jsonb"
+    "goal text, phase text, provider_id text, generation int, create_in_doubt bool, look_at timestamptz, lease jsonb"
 )
 _NEW = f"{_SHARED}, created_by text, product_name text, labels jsonb, protected bool"
 """An update leaves what only new rows name as it is."""
@@ -52,13 +50,12 @@ _UPDATE = f"""
 WITH locked AS MATERIALIZED (SELECT id FROM corral_instances WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE)
 UPDATE corral_instances AS i
 SET goal = n.goal, phase = n.phase, region = n.region, provider_id = n.provider_id, generation = i.generation + 1,
-    create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record, micro_usd = n.micro_usd,
-    lease = n.lease, reserved_micro_usd = n.reserved_micro_usd, reserved_at = n.reserved_at
+    create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record, lease = n.lease,
+    reserved_micro_usd = n.reserved_micro_usd, reserved_at = n.reserved_at
 FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::jsonb[], $6::bigint[], $7::timestamptz[],
-            $8::text[], $9::text[], $10::text[], $11::int[], $12::bool[], $13::timestamptz[], $14::bigint[],
-            $15::jsonb[])
+            $8::text[], $9::text[], $10::text[], $11::int[], $12::bool[], $13::timestamptz[], $14::jsonb[])
   AS n (id, name, region, created_at, record, reserved_micro_usd, reserved_at, goal, phase, provider_id, generation,
-        create_in_doubt, look_at, micro_usd, lease)
+        create_in_doubt, look_at, lease)
 JOIN locked USING (id)
 WHERE i.id = n.id AND i.generation = n.generation
 RETURNING i.id, {notification(TOPIC, "i.id")}
@@ -67,7 +64,7 @@ RETURNING i.id, {notification(TOPIC, "i.id")}
 _UPDATE_ONE = f"""
 UPDATE corral_instances AS i
 SET region = $2, record = $3::jsonb, reserved_micro_usd = $4, reserved_at = $5, goal = $6, phase = $7, provider_id = $8,
-    generation = i.generation + 1, create_in_doubt = $10, look_at = $11, micro_usd = $12, lease = $13::jsonb
+    generation = i.generation + 1, create_in_doubt = $10, look_at = $11, lease = $12::jsonb
 WHERE i.id = $1 AND i.generation = $9
 RETURNING i.id, {notification(TOPIC, "i.id")}
 """  # noqa: S608  # constants
@@ -291,6 +288,5 @@ def _row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
         instance.generation,
         instance.create_in_doubt,
         wake_at,
-        hourly_micro_usd(instance),
         lease_of(instance),
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.clock.clocks import SteppedClock
+from support.engines.known import BILLED
 from support.http.served_api import CREATE_BODY, ServedApi, opened
 from support.http.service import error_of
 from support.provider.guarding import guarding
@@ -108,6 +109,7 @@ async def test_a_new_instance_is_shown_in_full(api: ServedApi) -> None:
         },
         "allowedActions": ["delete"],
         "placement": {"region": "CN-HK-01", "productId": "4090.16c62g", "price": 0.36, "tried": []},
+        "cost": {"soFar": 0.0, "low": 0.0, "high": 0.0, "perHour": 0.0},
     }
 
 
@@ -119,7 +121,7 @@ async def test_what_the_engine_learns_is_shown(api: ServedApi) -> None:
         made["instanceId"],
         provider_id=ProviderId("p-1"),
         phase=Phase.FAILED,
-        observation={"sighted_at": now},
+        observation={"sighted_at": now, "meter": BILLED},
         started_at=now,
         endpoints=(Endpoint(port=8080, kind=PortKind.HTTP, address="http://h/"),),
         access=LoginMethods(ssh="ssh root@h", web_terminal="http://t/"),

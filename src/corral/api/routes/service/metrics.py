@@ -13,8 +13,8 @@ from msgspec import Meta
 
 from corral.api.middleware.auth import VIEWER
 from corral.cloud.breaker import BreakerState
+from corral.domain.costs.totals import dollars
 from corral.domain.placement.catalog import MICRO_USD
-from corral.domain.placement.pricing import usd
 from corral.domain.timing import iso
 from corral.engine.engine import Engine
 from corral.engine.queries.fleet import MOST_HOURS, FleetNumbers, History
@@ -79,7 +79,9 @@ class MetricsSummary(msgspec.Struct, rename="camel"):
 
     timestamp: Annotated[str, Meta(description="When it was counted.", examples=["2030-01-01T00:00:00.000Z"])]
     instances: Annotated[InstanceNumbers, Meta(description="The instances in numbers.")]
-    usd_per_hour: Annotated[float, Meta(description="What everything that runs costs an hour.", examples=[1.62])]
+    usd_per_hour: Annotated[
+        float, Meta(description="What everything that is billed costs an hour, disks included.", examples=[1.62])
+    ]
     time_to_ready: Annotated[Durations, Meta(description="From the request to ready, over the last day.")]
     readiness_lag: Annotated[
         Durations, Meta(description="From the provider's first word that it runs to ready, over the last day.")
@@ -124,7 +126,7 @@ def handlers(engine: Engine) -> list[HTTPRouteHandler]:
     async def get_metrics_history(
         hours: Annotated[int, QueryParameter(ge=1, le=MOST_HOURS, description="How far back.")] = 24,
     ) -> MetricsHistory:
-        """Sixty equal steps up to now. Follows from the event log, so it is complete also after an outage of Corral."""
+        """Sixty equal steps up to now. Costs follow from usage, so they are complete also after an outage of Corral."""
         return _history(await fleet.history(hours))
 
     return [get_metrics, get_metrics_history]
@@ -139,7 +141,7 @@ def _summary(numbers: FleetNumbers, engine: Engine) -> MetricsSummary:
     return MetricsSummary(
         timestamp=iso(numbers.at),
         instances=InstanceNumbers(total=sum(by_status.values()), by_status=by_status),
-        usd_per_hour=usd(count.micro_usd),
+        usd_per_hour=dollars(count.micro_usd),
         time_to_ready=_spread(numbers.ready.whole),
         readiness_lag=_spread(numbers.ready.lag),
         queue=QueueNumbers(

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, Final
 
 from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, CostScope, GroupBy
+from corral.domain.costs.usage import HOURS
 from corral.store.session.database import Connection
 
 _DAY_SECONDS: Final = 86_400
@@ -71,6 +72,15 @@ _DAYS: Final = """
             date_trunc('day', GREATEST(s1, $1), 'UTC'), LEAST(e2, $2), interval '24 hours'
         ) AS day"""
 _DAY_KEY: Final = "to_char(day AT TIME ZONE 'UTC', 'YYYY-MM-DD') || COALESCE('=' || key, '')"
+_STEPS: Final = """
+        CROSS JOIN LATERAL generate_series(
+            floor(extract(epoch FROM GREATEST(s1, $1) - $1) / extract(epoch FROM $4::interval))::int,
+            floor(extract(epoch FROM LEAST(e2, $2) - $1) / extract(epoch FROM $4::interval))::int
+        ) AS step"""
+_RATE: Final = """
+SELECT COALESCE(sum(u.unit_price::numeric * u.quantity), 0) FROM corral_usage AS u
+WHERE u.ended_earliest IS NULL AND u.ended_latest IS NULL AND u.started_latest IS NOT NULL
+"""
 _KEYS: Final = {
     CostGrouping.INSTANCE: "COALESCE(u.instance_id, u.provider_id)",
     CostGrouping.KEY: "u.created_by",
@@ -150,6 +160,25 @@ async def _totals(
     )
     rows = await connection.fetch(statement, *arguments)
     return [CostGroup(key=row["key"], cost=cost_of(row)) for row in rows]
+
+
+async def by_step(
+    connection: Connection, *, since: datetime, until: datetime, step: timedelta, now: datetime
+) -> dict[int, Cost]:
+    """The cost of each step from *since* to *until*, by its number from 0 on; steps without cost may be left out."""
+    statement = _SUMS.format(
+        key="step",
+        clipped=CLIPPED.format(since="($1 + $4::interval * step)", until="LEAST($1 + $4::interval * (step + 1), $2)"),
+        days=_STEPS,
+        spans=SPANS.format(key="NULL::text", scope=""),
+    )
+    return {row["key"]: cost_of(row) for row in await connection.fetch(statement, since, until, now, step)}
+
+
+async def hourly_rate(connection: Connection, instance_id: str | None = None) -> Fraction:
+    """Micro-USD for an hour of everything that is billed now, or of one instance."""
+    condition, arguments = ("", ()) if instance_id is None else (" AND u.instance_id = $1", (instance_id,))
+    return Fraction(await connection.fetchval(_RATE + condition, *arguments)) / HOURS
 
 
 def _conditions(scope: CostScope, parameter: Callable[[object], str]) -> str:

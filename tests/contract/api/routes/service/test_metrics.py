@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from datetime import datetime
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from support.engines.known import BILLED
 from support.http.served_api import ServedApi, opened
 from support.http.service import error_of
 
@@ -16,6 +18,8 @@ from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Database
 
 NO_INSTANCES = {"p50Ms": None, "p90Ms": None}
+
+RUNS: dict[str, Any] = {"provider_id": ProviderId("gpu-1"), "observation": {"meter": BILLED}}
 
 
 @pytest.fixture
@@ -27,7 +31,7 @@ async def api(database: Database) -> AsyncGenerator[ServedApi]:
 async def test_the_summary_shows_the_whole_fleet(api: ServedApi) -> None:
     """Two creates, one of which the provider has started."""
     made = [(await api.request_create()).json for _ in range(2)]
-    await api.change(made[0]["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
+    await api.change(made[0]["instanceId"], phase=Phase.STARTING, **RUNS)
     answer = await api.get("/api/metrics")
     body = answer.json
 
@@ -59,7 +63,7 @@ async def test_old_clients_find_ready_instances_under_their_word(database: Datab
     """CORRAL_READY_STATUS=running holds here too."""
     async with opened(database, ready_word="running") as api:
         made = (await api.request_create()).json
-        await api.change(made["instanceId"], phase=Phase.READY, provider_id=ProviderId("gpu-1"))
+        await api.change(made["instanceId"], phase=Phase.READY, **RUNS)
         found = (await api.get("/api/metrics")).json["instances"]
 
     assert found["byStatus"]["running"] == 1
@@ -94,7 +98,7 @@ async def test_an_odd_number_of_hours_is_refused(api: ServedApi, hours: str) -> 
 async def test_every_replica_exports_the_same_fleet_metrics(api: ServedApi) -> None:
     """Read from the database when scraped; nothing was counted along in this process."""
     made = (await api.request_create()).json
-    await api.change(made["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
+    await api.change(made["instanceId"], phase=Phase.STARTING, **RUNS)
     answer = await api.get("/metrics")
     reported = samples(answer.body)
 
