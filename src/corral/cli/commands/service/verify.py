@@ -98,7 +98,9 @@ def _clean_up(mark: str | None, *, json: bool, is_alone: bool) -> None:
     if json:
         print_json({"deleted": removed, "otherMarks": others})
         return
-    print_line(f"{removed} machines were left behind, and are deleted" if removed else "no machine was left behind")
+    print_line(
+        f"machines that were left behind and are deleted: {removed}" if removed else "no machine was left behind"
+    )
     for other in others:
         print_note(
             f"Another data directory has a trial machine with the mark {other}: "

@@ -156,7 +156,7 @@ CHECKS: Final = (
     Check(
         id="bill.fields",
         assumes="a row of the bill has its period, category, owner, price and amounts",
-        otherwise="a row without a time or an amount is counted as unreadable, and the day is not reconciled",
+        otherwise="a row without a time or an amount is counted as unreadable, and the day compared again later",
         copes=False,
         judge=_fields,
     ),
@@ -169,7 +169,7 @@ CHECKS: Final = (
     Check(
         id="bill.category",
         assumes="the bill can be asked for by category, and rows of GPUs have the category `gpu`",
-        otherwise="rows of another category are compared as if they were GPUs",
+        otherwise="rows that are not of GPUs are taken for disks: the reconciliation finds usage without a bill",
         copes=False,
         judge=_category,
     ),

@@ -204,7 +204,7 @@ CHECKS: Final = (
     Check(
         id="list.total",
         assumes="`total` is the number of all instances",
-        otherwise="listings count as incomplete: they find machines, but never show that one is missing",
+        otherwise="with a wrong one, or several pages without one, no listing shows that a machine is missing",
         copes=False,
         judge=_total,
     ),

@@ -154,7 +154,7 @@ CHECKS: Final = (
     Check(
         id="catalog.spot_price",
         assumes="a product that is sold as spot has a spot price, not above its price on demand",
-        otherwise="a product without one is not offered as spot; one that is dearer is ranked behind on demand",
+        otherwise="a product without one is not offered as spot; offers are ranked by their price",
         judge=_spot_price,
     ),
     Check(

@@ -164,7 +164,7 @@ CHECKS: Final = (
     Check(
         id="rate.admitted",
         assumes="some dozens of calls in a row are admitted",
-        otherwise="calls wait as Retry-After says, else 5 s and longer, and the limit is learned",
+        otherwise="calls wait as Retry-After says, else a second and longer, and the limit is learned",
         setting="NOVITA_RATE_LIMIT_PER_MINUTE",
         judge=_admitted,
     ),
