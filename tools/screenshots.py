@@ -45,6 +45,26 @@ LEASES: dict[str, dict[str, Any]] = {
     "embeddings": {"idle": {"after": "30m"}},
     "llm-serving": {"maxDuration": "2d"},
 }
+LABELS = {
+    "notebook-lena": "research",
+    "llm-serving": "chat",
+    "nightly-eval": "chat",
+    "embeddings": "search",
+    "render-a": "studio",
+    "render-b": "studio",
+    "finetune-7b": "research",
+    "whisper-batch": "search",
+}
+"""The label `team` of each instance."""
+HISTORY = (
+    ("llm-serving", "H100 SXM 80GB", 730_000, 4, "olga", range(21), 24.0),
+    ("notebook-lena", "RTX 4090 24GB", 180_000, 1, "lena", range(30), 9.0),
+    ("embeddings", "RTX 4090 24GB", 180_000, 2, "ci", range(0, 30, 2), 17.0),
+    ("nightly-eval", "RTX 5090 32GB", 340_000, 2, "ci", range(30), 6.5),
+    ("render-a", "L40S 48GB", 350_000, 4, "tom", range(3, 30, 1), 11.0),
+    ("finetune-7b", "A100 SXM 80GB", 850_000, 8, "lena", range(9, 15), 8.0),
+)
+"""Name, product, micro-USD per GPU and hour, GPUs, owner, how many days ago, hours on a workday."""
 LATER = (("finetune-7b", "RTX 4090 24GB", NEVER, 2), ("whisper-batch", "RTX 5090 32GB", HEALTHY, 1))
 
 
@@ -69,6 +89,12 @@ async def main() -> None:
             await let_idle(data_dir, client, corral.address)
             async with launched() as browser:
                 await take_pictures(browser, corral)
+                await tune(data_dir, remove_seconds="600")
+                await act(client, "render-a", "delete")
+                await asyncio.sleep(10)  # noqa: TID251  # to be billed while it is deleted
+                await stretch_usage(data_dir, client)
+                await add_history(data_dir)
+                await picture_the_costs(browser, corral)
         await picture_the_sign_in(Path(place) / "keyed")
 
 
@@ -82,6 +108,7 @@ async def tune(data_dir: Path, call: str = "settings", **settings: str) -> None:
 async def create(client: aiohttp.ClientSession, name: str, product: str, template: str, gpus: int) -> None:
     """Create an instance."""
     body: dict[str, Any] = {"name": name, "productName": product, "templateId": template, "gpuNum": gpus}
+    body |= {"labels": {"team": LABELS[name]}, "rootfsSize": 200 if name.startswith("render") else 60}
     if name in LEASES:
         body["lease"] = LEASES[name]
     async with client.post("/api/instances", json=body) as answer:
@@ -128,6 +155,46 @@ async def let_idle(data_dir: Path, client: aiohttp.ClientSession, address: str) 
         state = msgspec.json.encode({"idle": quiet, "notice": given}).decode()
         own_id = await id_of(address, name)
         await connection.execute("UPDATE corral_instances SET lease = lease || $2::jsonb WHERE id = $1", own_id, state)
+    await connection.close()
+    async with client.post("/api/cache/clear") as answer:
+        answer.raise_for_status()
+
+
+async def add_history(data_dir: Path) -> None:
+    """Record usage of the last 30 days, with less of it at the weekend, by machines that are gone."""
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)  # noqa: TID251  # no test: a picture
+    rows = list[tuple[Any, ...]]()
+    for name, product, price, gpus, owner, days, hours in HISTORY:
+        for ago in days:
+            day = today - timedelta(days=ago + 1)
+            worked = hours * ((0.35 if day.weekday() > 4 else 1.0) - 0.04 * (ago * 7 % 5))  # noqa: PLR2004  # saturday
+            began, cause = day, "booting"
+            for cause, share in (("booting", 0.02), ("serving", 0.9), ("idle", 0.05), ("deleting", 0.03)):
+                ended = began + timedelta(hours=worked * share)
+                labels = msgspec.json.encode({"team": LABELS[name]}).decode()
+                slack = timedelta(seconds=2)
+                bounds = (began, began + slack, max(began, ended - slack), ended)
+                rows.append((f"{name}-{ago}", cause, price * 24, gpus, *bounds, product, owner, labels))
+                began = ended
+    connection = await connected(data_dir)
+    await connection.executemany(
+        """
+        INSERT INTO corral_usage (provider_id, kind, cause, unit_price, quantity, estimated, started_earliest,
+            started_latest, ended_earliest, ended_latest, confirmed_at, follows, product_name, region, billing_mode,
+            created_by, labels)
+        VALUES ($1, 'gpu', $2, $3, $4, FALSE, $5, $6, $7, $8, $8, FALSE, $9, 'US-CA-06', 'spot', $10, $11)
+        """,
+        rows,
+    )
+    await connection.close()
+
+
+async def stretch_usage(data_dir: Path, client: aiohttp.ClientSession) -> None:
+    """The same for usage, which is closer to now than the rest."""
+    columns = ("started_earliest", "started_latest", "ended_earliest", "ended_latest", "confirmed_at")
+    moved = ", ".join(f"{column} = now() - (now() - {column}) * $1::float8" for column in columns)
+    connection = await connected(data_dir)
+    await connection.execute(f"UPDATE corral_usage SET {moved}", STRETCH)  # noqa: S608  # names from above
     await connection.close()
     async with client.post("/api/cache/clear") as answer:
         answer.raise_for_status()
@@ -205,6 +272,16 @@ async def take_pictures(browser: Browser, corral: Running) -> None:
         await page.goto(f"{corral.address}/docs#tag/instances/POST/api/instances")
         await page.get_by_text("curl -X POST").first.wait_for()
         await page.screenshot(path=IMAGES / "api.png")
+
+
+async def picture_the_costs(browser: Browser, corral: Running) -> None:
+    """The costs page, with a month of usage."""
+    async with opened_tab(browser) as tab:
+        await tab.page.set_viewport_size({"width": 1280, "height": 1000})
+        await tab.page.goto(f"{corral.address}/costs")
+        await tab.page.locator("#past table").wait_for()
+        await tab.page.locator("#link[data-state=live]").wait_for()
+        await tab.page.screenshot(path=IMAGES / "costs.png")
 
 
 async def picture_the_sign_in(place: Path) -> None:

@@ -1,5 +1,5 @@
 """
-The pages for people: the fleet at `/`, one instance at `/instances/{id}`, `/operations`, and what they load.
+The pages for people: the fleet at `/`, one instance at `/instances/{id}`, `/costs`, `/operations`, and what they load.
 
 Called by browsers, wired in beside the API; calls nothing: the pages themselves ask the API, as any other client does.
 One folder a page with its `page.html`, scripts and style; `shared/` has what every page uses, `create/` the form.

@@ -25,6 +25,7 @@ POLICY = (
 PAGES: Final[Mapping[str, str]] = {
     "/": "fleet",
     "/instances/{instance_id:str}": "instance",
+    "/costs": "costs",
     "/operations": "operations",
     "/help/tls": "help",
 }

@@ -115,11 +115,11 @@ async def test_an_unchanged_part_is_not_sent_again(service: Service, path: str) 
 
 
 async def test_all_pages_together_are_light(service: Service) -> None:
-    """The whole dashboard, compressed, takes under half a second at 1.6 Mbit/s."""
+    """The whole dashboard, compressed, takes under half a second at 1.6 Mbit/s; a page loads a part of it."""
     sent = [await service.ask("GET", path, headers={"accept-encoding": "gzip"}) for path in PARTS]
 
     assert {answer.headers.get("content-encoding") for answer in sent} == {"gzip"}
-    assert sum(int(answer.headers["content-length"]) for answer in sent) <= 90_000
+    assert sum(int(answer.headers["content-length"]) for answer in sent) <= 97_000
 
 
 async def test_scripts_are_sent_without_their_comments(service: Service) -> None:

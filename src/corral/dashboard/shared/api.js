@@ -24,9 +24,9 @@ export async function request(path, { method = "GET", body, key, also = [] } = {
 }
 
 // Calls *onText* with each part of a text as it arrives. It may be silent for FOLLOW_MS; a refusal rejects as in `request`.
-export async function readText(path, { signal, onText }) {
+export async function readText(path, { signal, onText, accept = "text/plain" }) {
   let error = "";
-  const answer = await read(path, { headers: { accept: "text/plain" }, signal, silentMs: FOLLOW_MS, onText: (text, { ok }) => (ok ? onText(text) : (error += text)) });
+  const answer = await read(path, { headers: { accept }, signal, silentMs: FOLLOW_MS, onText: (text, { ok }) => (ok ? onText(text) : (error += text)) });
   if (!answer.ok) throw refused(parsed(error), answer);
 }
 

@@ -8,7 +8,7 @@ import { clock } from "./format.js";
 import * as roles from "./roles.js";
 import { ROOT } from "./root.js";
 
-const LINKS = [["/", "Fleet"], ["/operations", "Operations"], ["/docs", "API docs"]];
+const LINKS = [["/", "Fleet"], ["/costs", "Costs"], ["/operations", "Operations"], ["/docs", "API docs"]];
 
 // Fills the page's `<header>`; *buttons* are the page's own, such as "New instance".
 export function begin(...buttons) {
