@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from support.engines.leased import (
@@ -168,8 +168,18 @@ async def test_a_short_idle_time_works_although_the_provider_measures_late(engin
     rule = IdleRule(after=2 * MINUTE)
     instance = await ready(engine, Lease(idle=rule, grace=MINUTE))
     assert instance.ready_at is not None
-    stopped_at = await live_until(engine, instance.id, Phase.EXITED, most=15 * MINUTE, step=timedelta(seconds=5))
+    reads = list[tuple[datetime, int]]()
+    while await engine.phase(instance.id) is not Phase.EXITED:
+        assert engine.clock.now() < instance.ready_at + 15 * MINUTE
+        await live(engine, timedelta(seconds=5), step=timedelta(seconds=5))
+        found = await engine.get(instance.id)
+        if found.lease is not None and found.lease.notice is not None:
+            reads.append((engine.clock.now(), int(engine.sim.calls()["endpoints"]["metrics"]["total"])))
+    stopped_at = engine.clock.now()
 
+    (given_at, noticed), (_, ended) = reads[0], reads[-1]
+    assert ended - noticed <= 4 + 3 + 3, "each counts: in the grace, in its last half minute, and while the end waits"
+    assert given_at < stopped_at
     earliest = instance.ready_at + 3 * MINUTE + timedelta(seconds=late)
     assert earliest <= stopped_at <= earliest + timedelta(seconds=late) + 3 * expected_distance(rule) + STEP
     assert [name for name, _ in await lease_events(engine)] == ["ending_soon", "changed"]

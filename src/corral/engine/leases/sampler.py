@@ -50,9 +50,10 @@ MOST_FAILURES: Final = 9
 BEFORE_END: Final = timedelta(seconds=30)
 """An instance that ends within this time is read before all others: it ends only if it was idle up to then. Shorter,
 and a busy minute keeps idle machines; longer only costs reads."""
-AFTER_END: Final = timedelta(minutes=2)
-"""For how long after its time an end that waits for a measurement is read as often; then as often as others, but before
-them. Shorter, and an idle machine is billed longer; longer, and many that wait use up the share of the others."""
+AFTER_END: Final = timedelta(seconds=70)
+"""How long after its time an end that waits for a measurement is read again: the provider is a minute late. Then it is
+read as often as others, but before them. Shorter, and many that wait use up the share of the others for nothing;
+longer, and an idle machine is billed longer."""
 BEFORE_END_INTERVAL: Final = timedelta(seconds=10)
 """How often it is read in that time. Longer, and it is stopped although the provider already showed a load."""
 _LONG: Final = 1e9
@@ -120,7 +121,10 @@ class IdleSampler:
         """Whether it was not read for its interval, which is shorter when it ends soon and longer after failures."""
         progress = self._progress[machine.id]
         unread = timedelta(seconds=min(elapsed - progress.read_at, _LONG))
-        if _ends_soon(machine, now) and not _waits_long(machine, now) and not progress.failures:
+        left = None if machine.ends_at is None else machine.ends_at - now
+        if left is not None and -AFTER_END < left <= NOTHING:
+            return False
+        if left is not None and NOTHING < left <= BEFORE_END and not progress.failures:
             return unread >= BEFORE_END_INTERVAL
         return unread >= _interval(machine) * (1 + min(progress.failures, MOST_FAILURES))
 
@@ -179,10 +183,6 @@ class IdleSampler:
 
 def _ends_soon(machine: MeasuredInstance, now: datetime) -> bool:
     return machine.ends_at is not None and now >= machine.ends_at - BEFORE_END
-
-
-def _waits_long(machine: MeasuredInstance, now: datetime) -> bool:
-    return machine.ends_at is not None and now >= machine.ends_at + AFTER_END
 
 
 def _interval(machine: MeasuredInstance) -> timedelta:
