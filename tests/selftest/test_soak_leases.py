@@ -9,6 +9,7 @@ import pytest
 from support.soak.leases import (
     CLASSES,
     EVERY_TTL,
+    SHOWN_SECONDS,
     LeaseReport,
     due_within,
     kind_of,
@@ -26,7 +27,9 @@ def shown(status: str = "ready", ended_by: str | None = None) -> dict[str, Any]:
     return {"status": status, "lease": {"endedBy": ended_by}}
 
 
-def ends(last: str, number: int, one: dict[str, Any], *, seconds: float = 0.0, changed: bool = False) -> list[str]:
+def ends(
+    last: str, number: int, one: dict[str, Any], *, seconds: float = 0.0, changed: bool = False, shown_for: float = 0.0
+) -> list[str]:
     """The trouble with the one instance of this number, among others that are ended by their maximum duration."""
     ids = [f"inst_{at}x" for at in range(number)] + [f"inst_{last}"]
     others = {each: shown("exited", "max_duration" if at % EVERY_TTL == 0 else None) for at, each in enumerate(ids)}
@@ -37,6 +40,7 @@ def ends(last: str, number: int, one: dict[str, Any], *, seconds: float = 0.0, c
         {ids[number]} if changed else set(),
         calls_per_minute=300,
         seconds=seconds,
+        measured={ids[number]: shown_for},
     )
 
 
@@ -75,6 +79,18 @@ def test_a_quiet_machine_must_be_ended_once_its_samples_can_have_shown_it() -> N
     assert ends("5", IDLE, shown(), seconds=within) == ["inst_5 should have been ended and is ready"]
     assert ends("5", IDLE, shown("exited", "idle"), seconds=within) == []
     assert ends("5", IDLE, shown(), seconds=within, changed=True) == []
+
+
+@pytest.mark.parametrize(("last", "is_ended"), [("5", True), ("z", False), ("k", False)])
+def test_a_machine_that_was_measured_to_be_quiet_must_be_ended_although_others_were_not_sampled_yet(
+    last: str, *, is_ended: bool
+) -> None:
+    """So that a short soak of many leases can find one that is not ended."""
+    assert ends(last, IDLE, shown(), shown_for=SHOWN_SECONDS - 1) == []
+    found = ends(last, IDLE, shown(), shown_for=SHOWN_SECONDS)
+
+    assert found == ([f"inst_{last} should have been ended and is ready"] if is_ended else [])
+    assert ends(last, IDLE, shown(), shown_for=SHOWN_SECONDS, changed=True) == []
 
 
 def test_ten_thousand_leases_take_two_rounds_of_samples() -> None:

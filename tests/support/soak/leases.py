@@ -31,6 +31,8 @@ EVERY_TTL = 50
 """One of so many leases has a maximum duration that is over at once instead of an idle rule."""
 SLACK_SECONDS = 180.0
 """From when an end is due to when the machine is seen stopped: a listing of ten thousand, and the stop itself."""
+SHOWN_SECONDS = 60 + GRACE_SECONDS + 90 + SLACK_SECONDS
+"""From a measurement that shows the end of the idle time: published, announced, measured once more, and stopped."""
 CLASSES: Mapping[str, str] = {
     "quiet": string.digits + "abcdefgh",
     "zeros": "i",
@@ -57,11 +59,13 @@ class LeaseReport:
     """Instances that their lease ended, by what their machine does and why."""
     due: int = 0
     """Instances that should have ended by then."""
+    sampled: int = 0
+    """Quiet instances whose idle time is measured to its end and that are still ready: soon to be ended."""
 
     def __str__(self) -> str:
         return (
             f"{self.given} leases given in {self.given_in:.0f} s; {self.samples} samples, a share of {self.share:.3f}; "
-            f"ended {dict(self.ended)}; {self.due} had to be"
+            f"ended {dict(self.ended)}; {self.due} had to be, and {self.sampled} more are seen to be quiet"
         )
 
 
@@ -128,9 +132,13 @@ def of_ends(
     *,
     calls_per_minute: int,
     seconds: float,
+    measured: Mapping[str, float],
 ) -> list[str]:
     """
     Nothing that works was ended, and everything that had to be within *seconds* was; counts both in *report*.
+
+    *measured* is how long ago the idle time of an instance was first measured to its end: a quiet one must end soon
+    after that, also if not all leases were sampled yet.
 
     Users *changed* some meanwhile: a start begins the time of a lease again, so these need not have ended.
     """
@@ -147,8 +155,10 @@ def of_ends(
         if ended_by == "max_duration" and not has_ttl:
             trouble.append(f"{instance_id} was ended for a maximum duration that it does not have")
         within = due_within(number, instance_id, len(leased), calls_per_minute)
-        is_due = within is not None and within <= seconds and instance_id not in changed
+        is_shown = kind == "quiet" and not has_ttl and measured.get(instance_id, 0.0) >= SHOWN_SECONDS
+        is_due = ((within is not None and within <= seconds) or is_shown) and instance_id not in changed
         report.due += is_due
+        report.sampled += kind == "quiet" and not has_ttl and instance_id in measured and one["status"] == "ready"
         if is_due and one["status"] == "ready":
             trouble.append(f"{instance_id} should have been ended and is ready")
     return trouble

@@ -41,7 +41,7 @@ from support.soak.report import (
     seconds_of,
     waits,
 )
-from support.soak.service import all_events, all_instances, call, forget_calls, looks
+from support.soak.service import all_events, all_instances, call, first_whole_windows, forget_calls, looks
 
 CLOCK = SystemClock()
 IN_FLIGHT = 32
@@ -99,7 +99,7 @@ class Soak:
             self.wanted = dict.fromkeys(self.standing, "ready")
             await self._soak(served, line, cloud)
             if self.plan.leases:
-                await self._lease(served, line, cloud)
+                await self._lease(served, line, cloud, target)
             await self._rest(served, line)
             await self._judge(line, cloud)
 
@@ -139,7 +139,7 @@ class Soak:
                     await self._ask(line, what)
                 await CLOCK.sleep(pause)
 
-    async def _lease(self, served: Served, line: Line, cloud: Provider) -> None:
+    async def _lease(self, served: Served, line: Line, cloud: Provider, target: DatabaseTarget) -> None:
         """The same with leases; at the end every machine works, so that no more are ended."""
         report, loop = self.report.leases, asyncio.get_running_loop()
         self.leased = self.standing[: self.plan.leases]
@@ -155,6 +155,8 @@ class Soak:
             report, calls_per_minute=self.plan.calls_per_minute, seconds=loop.time() - began
         )
         found = {one["id"]: one for one in await all_instances(line)}
+        shown = await first_whole_windows(target, self.leased_at)
+        now = CLOCK.now().timestamp()
         self.report.trouble += leases.of_ends(
             report,
             self.leased,
@@ -162,6 +164,7 @@ class Soak:
             self.asked_at,
             calls_per_minute=self.plan.calls_per_minute,
             seconds=loop.time() - given_at,
+            measured={each: now - at for each, at in shown.items()},
         )
         await cloud.load(gpu=90, cpu=90, samples="normal")
 

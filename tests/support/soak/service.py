@@ -55,3 +55,22 @@ async def forget_calls(target: DatabaseTarget) -> None:
         await connection.execute("UPDATE corral_provider_budget SET state = NULL")
     finally:
         await connection.close()
+
+
+async def first_whole_windows(target: DatabaseTarget, quiet_since: float) -> dict[str, float]:
+    """
+    When the idle time of each instance that is still sampled was first measured to its end, in unix seconds.
+
+    Its machine does what it does since *quiet_since*. As far as measurements are kept, so it may have been earlier.
+    """
+    connection = await asyncpg.connect(**target.arguments())
+    try:
+        rows = await connection.fetch(
+            "SELECT s.instance_id, extract(epoch FROM min(s.at))::float8 FROM corral_idle_samples AS s"
+            " JOIN corral_instances AS i ON i.id = s.instance_id"
+            " WHERE s.at >= to_timestamp($1) + (i.lease #>> '{lease,idle,after}')::interval GROUP BY 1",
+            quiet_since,
+        )
+    finally:
+        await connection.close()
+    return {row[0]: row[1] for row in rows}
