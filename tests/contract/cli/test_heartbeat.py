@@ -11,22 +11,14 @@ from functools import partial
 import msgspec
 import pytest
 from support.clock.waiting import until
+from support.http.sample_instance import SAMPLE
 from support.http.servers import HttpAnswers, http_answer, serving
 
 from corral.cli.remote.heartbeat import Heartbeat, report_use
 from corral_client import AsyncClient
 
 READY = {
-    "id": "inst_1",
-    "name": "train",
-    "status": "ready",
-    "gpuNum": 1,
-    "rootfsSize": 60,
-    "region": "CN-HK-01",
-    "productName": "RTX 4090 24GB",
-    "templateId": "1",
-    "billingMode": "spot",
-    "createdAt": "2030-01-01T00:00:00Z",
+    **SAMPLE,
     "lastUsedAt": "2030-01-01T00:00:00Z",
     "instanceId": "inst_1",
 }

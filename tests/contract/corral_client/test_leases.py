@@ -6,22 +6,14 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from support.http.sample_instance import SAMPLE
 from support.http.servers import HttpAnswers, http_answer, serving
 
 from corral_client import AsyncClient, Conflict, LeaseIdle
 from corral_client.models.orders import body_of
 
 INSTANCE = {
-    "id": "inst_1",
-    "name": "train",
-    "status": "ready",
-    "gpuNum": 1,
-    "rootfsSize": 60,
-    "region": "CN-HK-01",
-    "productName": "RTX 4090 24GB",
-    "templateId": "1",
-    "billingMode": "spot",
-    "createdAt": "2030-01-01T00:00:00Z",
+    **SAMPLE,
     "dataKeptUntil": "2030-01-08T00:00:00Z",
     "lease": {
         "maxDuration": "8h",

@@ -10,24 +10,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import pytest
+from support.http.sample_instance import SAMPLE
 from support.http.servers import HttpAnswers, http_answer, serving
 
 from corral_client import AsyncClient, Client, Conflict
 from corral_client.log_lines import LONGEST_LINE, lines_of
 
 PASSWORD = "k3ep-0ut-of-logs"
-MACHINE = {
-    "id": "inst_1",
-    "name": "train",
-    "status": "ready",
-    "gpuNum": 1,
-    "rootfsSize": 60,
-    "region": "CN-HK-01",
-    "productName": "RTX 4090 24GB",
-    "templateId": None,
-    "billingMode": "spot",
-    "createdAt": "2026-01-01T00:00:00Z",
-}
+MACHINE = {**SAMPLE, "templateId": None}
 
 
 def answer(body: object, status: int = 200) -> bytes:

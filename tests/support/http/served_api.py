@@ -86,3 +86,11 @@ async def opened(
     )
     async with serving(database, engine=env.engine, limits=limits) as service:
         yield ServedApi(service=service, env=env, looks=looks)
+
+
+async def created(api: ServedApi, **fields: object) -> str:
+    """Create an instance with *fields*; returns its id."""
+    answer = await api.request_create(**fields)
+    assert answer.status == 201, answer
+    made: str = answer.json["instanceId"]
+    return made

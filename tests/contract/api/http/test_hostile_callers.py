@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import structlog
 from support.clock.waiting import until
-from support.http.served_api import CREATE_BODY, ServedApi, opened
+from support.http.served_api import CREATE_BODY, ServedApi
 from support.http.service import Answer, Service, serving
 
 from corral.api.http.limits import Limits
@@ -45,12 +45,6 @@ ODD_BODIES = [
     b"{}{}",
     b"{" + b'"k":0,' * 50_000 + b'"z":0}',
 ]
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
 
 
 @pytest.fixture

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from support.http.served_api import ServedApi, opened
+from support.http.served_api import ServedApi
 from support.http.service import Answer, error_of
 
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationStatus
-from corral.store.session.database import Database
 from corral.store.tables import operations
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
 
 
 async def at_rest(api: ServedApi, phase: Phase, sighting: Sighting, name: str = "trainer") -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,12 +25,6 @@ from corral.store.session.database import Database
 from novitasim.testing import start_simulator
 
 NOW = "2030-01-01T00:00:00.000Z"
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
 
 
 async def test_a_create_is_answered_at_once(api: ServedApi) -> None:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from support.http.served_api import ServedApi, opened
+from support.http.served_api import ServedApi, created
 from support.http.service import Answer, error_of
 
 from corral.store.session.database import Database
 
 TEAM = {"team": "vision", "app.kubernetes.io/part-of": "büro"}
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
-
-
-async def created(api: ServedApi, **fields: object) -> str:
-    answer = await api.request_create(**fields)
-    assert answer.status == 201, answer
-    made: str = answer.json["instanceId"]
-    return made
 
 
 async def relabel(api: ServedApi, instance_id: str, labels: object) -> Answer:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import msgspec
 import pytest
-from support.http.served_api import CREATE_BODY, ServedApi, opened
+from support.http.served_api import CREATE_BODY, ServedApi
 from support.http.service import Answer, Service, error_of
 
 from corral.base.clock import SystemClock
@@ -35,12 +34,6 @@ BODIES: Final = {
     "deep": b"[" * 5000,
     "empty": b"",
 }
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
 
 
 async def sent(service: Service, path: str, body: bytes, **headers: str) -> Answer:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
-import pytest
-from support.http.served_api import CREATE_BODY, ServedApi, opened
+from support.http.served_api import CREATE_BODY, ServedApi
 
-from corral.store.session.database import Database
 from novitasim.world.account import Storage
 
 CONTAINER: dict[str, Any] = {
@@ -44,12 +41,6 @@ REFUSED: tuple[tuple[dict[str, Any], int, str, str], ...] = (
 )
 """What is sent, and the status, code and message of the error; the template has one tool and one variable."""
 NOTHING = {"instances": 0, "operations": 0, "events": 0, "pgqueuer": 0, "idempotency": 0}
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
 
 
 async def test_the_account_s_volumes_are_listed_with_their_regions(api: ServedApi) -> None:

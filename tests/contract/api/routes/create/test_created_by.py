@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
-import pytest
-from support.http.served_api import CREATE_BODY, ServedApi, opened
+from support.http.served_api import CREATE_BODY, ServedApi
 from support.http.served_api_with_provider import staged
 
 from corral.domain.access import Access
@@ -14,12 +12,6 @@ from corral.engine.auth.api_keys import create_key
 from corral.store.session.database import Database
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
 
 
 async def key_of(database: Database, name: str) -> dict[str, str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.http.served_api import CREATE_BODY, ServedApi, opened
+from support.http.served_api import CREATE_BODY, ServedApi
 from support.http.service import Answer, error_of
 
 from corral.domain.errors import Failure
@@ -18,12 +17,6 @@ from corral.store.session.database import Database
 from corral.views.instance import SECRETS_GONE
 
 SECRET = {"TOKEN": "hf_0123456789"}
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
 
 
 async def rows(database: Database, table: str) -> list[Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.engines.known import NOW
-from support.http.served_api import ServedApi, opened
+from support.http.served_api import ServedApi
 from support.http.service import error_of
 
 from corral.domain.instance import ProviderId
@@ -20,12 +19,6 @@ from corral.domain.timing import iso
 from corral.store.session.database import Database
 
 TRIGGER, STATS = "/api/instances/auto-stop/trigger", "/api/instances/auto-stop/stats"
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
 
 
 async def ready(api: ServedApi, name: str, lease: object, **fields: Any) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.engines.known import NOW
-from support.http.served_api import ServedApi, opened
+from support.http.served_api import ServedApi, created, opened
 from support.http.service import Answer, error_of
 
 from corral.cache.registry import CacheName
@@ -75,19 +74,6 @@ WRONG: list[Any] = [
     {"grace": "-1m"},
     {"maxDurations": "8h"},
 ]
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
-
-
-async def created(api: ServedApi, **fields: object) -> str:
-    answer = await api.request_create(**fields)
-    assert answer.status == 201, answer
-    made: str = answer.json["instanceId"]
-    return made
 
 
 async def ready(api: ServedApi, **fields: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -20,12 +19,6 @@ from corral.store.session.database import Database
 NO_INSTANCES = {"p50Ms": None, "p90Ms": None}
 
 RUNS: dict[str, Any] = {"provider_id": ProviderId("gpu-1"), "observation": {"meter": BILLED}}
-
-
-@pytest.fixture
-async def api(database: Database) -> AsyncGenerator[ServedApi]:
-    async with opened(database) as api:
-        yield api
 
 
 async def test_the_summary_shows_the_whole_fleet(api: ServedApi) -> None:
