@@ -5,15 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from playwright.async_api import BrowserContext, Page, expect
 from support.http.browser import PATIENCE_MS, launched
 from support.http.dashboard import axe_findings, is_too_wide, sign_in
 from support.processes.process import run, serving
+from support.provider.upstream import Answering, upstream
 
 # The first test may have to install a browser.
 pytestmark = pytest.mark.timeout(400)
 
 STORED = "Object.values(localStorage).concat(Object.values(sessionStorage), document.cookie).join()"
+
+
+def _page(html: str) -> Answering:
+    """Answers with a page of another site."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(text=html, content_type="text/html")
+
+    return answer
 
 
 async def new_tab(context: BrowserContext, address: str) -> Page:
@@ -80,7 +91,7 @@ async def test_without_keys_the_caller_is_local(short_dir: Path) -> None:
 
 
 async def test_a_browser_that_a_proxy_signs_in_is_not_asked_for_a_key(short_dir: Path) -> None:
-    """Name and role are shown, there is nothing to sign out of, and a proxy that refuses it later is named."""
+    """Name and role are shown, no other page can act in its name, and a proxy that refuses it later is named."""
     home = short_dir / "via-proxy"
     home.mkdir()
     proxy = {"AUTH_PROXY_HEADER": "Remote-User", "AUTH_PROXY_ADDRESSES": "127.0.0.1"}
@@ -93,6 +104,15 @@ async def test_a_browser_that_a_proxy_signs_in_is_not_asked_for_a_key(short_dir:
         await expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
         reason = "This needs the role operator; “vera” has viewer."
         await expect(page.get_by_role("button", name="New instance")).to_have_attribute("title", reason)
+
+        url = f"{corral.address}/api/instances/inst_none/stop"
+        async with upstream(_page(f"<form method=post action={url}><button>Win</button></form>")) as other:
+            foreign = await new_tab(context, other)
+            async with foreign.expect_response(url) as fetched:
+                await foreign.evaluate("url => fetch(url, { method: 'POST', mode: 'no-cors' }).then(() => 0)", url)
+            assert (await fetched.value).status == 403
+            await foreign.get_by_role("button", name="Win").click()
+            await expect(foreign.locator("body")).to_contain_text("a page of another origin may not act here")
 
         await context.set_extra_http_headers({})
         await page.evaluate(
