@@ -11,13 +11,16 @@ NOTHING: Final = "-"
 BREAK: Final = "\u200b"
 """A space without width: after `@` it ends what could be a mention, and inside `://` what could be a link."""
 ELLIPSIS: Final = "…"
+MOST_READ: Final = 8000
+"""Characters of a text that are looked at; no chat accepts as many, and the provider's messages have no limit."""
 _DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Categories of characters that are not shown, or change how others are: controls, directions, unassigned ones."""
 
 
 def plain(text: str) -> str:
     """*text* as one line of visible characters, in which nothing is a mention or a link; never empty."""
-    shown = "".join(" " if unicodedata.category(char) in _DROPPED or char.isspace() else char for char in text)
+    read = text[:MOST_READ]
+    shown = "".join(" " if unicodedata.category(char) in _DROPPED or char.isspace() else char for char in read)
     words = " ".join(shown.split())
     return words.replace("@", f"@{BREAK}").replace("://", f":{BREAK}//") or NOTHING
 
