@@ -111,7 +111,7 @@ async def caddy(home: Path, upstream: int) -> AsyncGenerator[Proxy]:
     """Caddy with `deploy/Caddyfile`, but for ports and its certificate authority."""
     plain, secure = unused_port(), unused_port()
     sites = _replaced("Caddyfile", ("127.0.0.1:3000", f"127.0.0.1:{upstream}"))
-    async with running_caddy(home, sites, plain=plain, secure=secure):
+    async with running_caddy(home, sites, NAME, SHARED_NAME, plain=plain, secure=secure):
         yield Proxy(plain=plain, secure=secure, certificate=home / "cert.pem")
 
 

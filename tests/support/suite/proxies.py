@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import ssl
 import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from support.clock.waiting import until
 from support.processes.process import clean_environment
@@ -31,11 +33,12 @@ async def running_nginx(home: Path, sites: str, port: int) -> AsyncGenerator[Non
 
 
 @asynccontextmanager
-async def running_caddy(home: Path, sites: str, *, plain: int, secure: int) -> AsyncGenerator[None]:
+async def running_caddy(home: Path, sites: str, *names: str, plain: int, secure: int) -> AsyncGenerator[None]:
     """
-    Caddy with *sites*, on these ports of this machine, until the block ends.
+    Caddy with *sites* of these *names*, on these ports of this machine, until the block ends.
 
-    It makes certificates by an authority of its own, whose certificate is then `cert.pem` in *home*.
+    It makes certificates by an authority of its own, whose certificate is then `cert.pem` in *home*; it listens before
+    they are made.
     """
     caddy = debian.found("caddy", ("caddy",))
     options = "admin off", f"http_port {plain}", f"https_port {secure}", "default_bind 127.0.0.1", "local_certs"
@@ -46,6 +49,9 @@ async def running_caddy(home: Path, sites: str, *, plain: int, secure: int) -> A
         authority = home / "storage/pki/authorities/local/root.crt"
         await until(authority.exists)
         (home / "cert.pem").write_bytes(authority.read_bytes())
+        trusted = ssl.create_default_context(cafile=str(home / "cert.pem"))
+        for name in names:
+            await until(functools.partial(_listens, secure, ssl=trusted, server_hostname=name))
         yield
 
 
@@ -78,9 +84,9 @@ def make_certificate(home: Path, *names: str) -> None:
     )
 
 
-async def _listens(port: int) -> bool:
+async def _listens(port: int, **options: Any) -> bool:
     try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        _, writer = await asyncio.open_connection("127.0.0.1", port, **options)
     except OSError:
         return False
     writer.close()
