@@ -67,6 +67,11 @@ def forecast_lines(forecast: Forecast, account: Account, now: datetime) -> list[
         f"Now {rate(forecast.usd_per_hour)}.",
         f"{name}: {money(month.so_far.usd)} so far, {money(month.expected.usd)} at its end if that stays.",
         balance_line(account, now),
+        *(
+            f"Budget {each.name}: used up in {_rounded((each.runs_out_at - now).total_seconds())} at this rate."
+            for each in forecast.budgets
+            if each.runs_out_at is not None
+        ),
     ]
 
 

@@ -37,6 +37,16 @@ class MonthAmounts(msgspec.Struct, rename={"since": "from", "until": "to", "so_f
     expected: Annotated[Amount, Meta(description="At its end, if everything that is billed now stays.")]
 
 
+class BudgetEnd(msgspec.Struct, rename="camel"):
+    """When a budget is used up."""
+
+    name: Annotated[str, Meta(description="The budget's name.", examples=["vision"])]
+    usd_per_hour: Annotated[float, Meta(description="USD per hour, also of machines about to start.", examples=[0.36])]
+    runs_out_at: Annotated[
+        str | None, Meta(description="When it is used up at this rate; null: it is reset before, or lasts.")
+    ]
+
+
 class ForecastDetails(msgspec.Struct, rename="camel"):
     """What is billed now, and where that leads."""
 
@@ -44,6 +54,7 @@ class ForecastDetails(msgspec.Struct, rename="camel"):
     usd_per_hour: PerHour
     causes: Annotated[list[CauseAmount], Meta(description="The same by cause, the most expensive first.")]
     month: Annotated[MonthAmounts, Meta(description="This month.")]
+    budgets: Annotated[list[BudgetEnd], Meta(description="Every budget, by name.")]
 
 
 class BalanceDetails(msgspec.Struct, rename="camel"):
@@ -90,6 +101,10 @@ def forecast_details(forecast: CostForecast) -> ForecastDetails:
             so_far=amount(forecast.so_far),
             expected=amount(forecast.expected),
         ),
+        budgets=[
+            BudgetEnd(name=each.name, usd_per_hour=dollars(each.per_hour), runs_out_at=iso(each.exhausted_at))
+            for each in forecast.budgets
+        ],
     )
 
 

@@ -74,6 +74,16 @@ class MonthForecast(
     """At its end, if everything that is billed now stays."""
 
 
+class BudgetEnd(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """When a budget is used up."""
+
+    name: str
+    usd_per_hour: float
+    """Of what it counts."""
+    runs_out_at: datetime | None = None
+    """None when it is reset before, or lasts."""
+
+
 class Forecast(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What is billed now, and where that leads."""
 
@@ -81,6 +91,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     usd_per_hour: float
     causes: list[CauseCost]
     month: MonthForecast
+    budgets: list[BudgetEnd] = []
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -30,12 +30,13 @@ HOUR: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A service, a browser to look at it, and the key of a viewer."""
+    """A service, a browser to look at it, and the keys of a viewer and of an admin."""
 
     corral: Running
     browser: Browser
     data_dir: Path
     key: str
+    admin: str
 
     async def add_month(self) -> None:
         """Usage of ten days of each of eight products, and two machines that are being deleted for an hour."""
@@ -60,11 +61,11 @@ async def site(short_dir: Path) -> AsyncGenerator[Site]:
     """A service that other machines can reach."""
     home = short_dir / "costs-page"
     home.mkdir()
-    key = (await run("keys", "create", "viewer", cwd=home))[1].strip()
+    keys = [(await run("keys", "create", role, "--role", role, cwd=home))[1].strip() for role in ("viewer", "admin")]
     async with launched() as browser, serving(home / ".corral", "--host", "0.0.0.0", LOG_LEVEL="warning") as corral:
         await quicken(home / ".corral")
         corral.address = corral.address.replace("0.0.0.0", "127.0.0.1")
-        yield Site(corral=corral, browser=browser, data_dir=home / ".corral", key=key)
+        yield Site(corral=corral, browser=browser, data_dir=home / ".corral", key=keys[0], admin=keys[1])
 
 
 async def test_costs_are_shown_from_the_first_on(site: Site, tmp_path: Path) -> None:
@@ -86,7 +87,14 @@ async def _see_the_first_costs(site: Site) -> None:
         assert not await is_too_wide(page)
 
         await site.add_month()
+        limit = {"scope": "all", "period": "total", "limitUsd": 400, "onLimit": "stop"}
+        await site.corral.ask("PUT", "/api/budgets/gpus", json=limit, headers={"X-API-Key": site.admin})
         await page.reload()
+        await expect(page.locator(".budget")).to_contain_text("$362.")
+        await expect(page.locator(".budget")).to_contain_text(
+            "everything, in total; then machines are stopped; never resets"
+        )
+        await expect(page.locator(".budget .spent")).to_have_attribute("data-tone", "warn")
         await expect(page.locator("#leaks li")).to_have_text("$2.00 on 2 machines being deleted, $2.00 per hour")
         await expect(page.locator("#forecast")).to_contain_text("2 machines")
         await expect(page.locator("#past tbody tr")).to_have_count(8)  # six products, the others, and all

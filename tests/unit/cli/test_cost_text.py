@@ -8,7 +8,17 @@ import pytest
 
 from corral.cli.cost_text import balance_line, causes_table, forecast_lines, money, report_notes, report_table
 from corral.cli.table import table_lines
-from corral_client import Account, Amount, Balance, CauseCost, CostGroup, CostSummary, Forecast, MonthForecast
+from corral_client import (
+    Account,
+    Amount,
+    Balance,
+    BudgetEnd,
+    CauseCost,
+    CostGroup,
+    CostSummary,
+    Forecast,
+    MonthForecast,
+)
 
 NOW = datetime(2026, 11, 17, 2, 30, tzinfo=UTC)
 REPORT = CostSummary(
@@ -61,7 +71,7 @@ def test_a_report_of_nothing_has_only_a_total() -> None:
 
 
 def test_a_forecast_says_what_stays_and_how_long_the_money_lasts() -> None:
-    """Three sentences."""
+    """A sentence each; a budget that lasts has none."""
     some = Amount(usd=1.84, low=1.8, high=1.9)
     month = MonthForecast(
         since=datetime(2026, 11, 1, tzinfo=UTC),
@@ -76,10 +86,17 @@ def test_a_forecast_says_what_stays_and_how_long_the_money_lasts() -> None:
         runs_out_at=NOW + timedelta(days=1, hours=15, seconds=50),
     )
 
-    assert forecast_lines(Forecast(at=NOW, usd_per_hour=1.32, causes=causes, month=month), account, NOW) == [
+    ends = [
+        BudgetEnd(name="vision", usd_per_hour=1, runs_out_at=NOW + timedelta(minutes=90)),
+        BudgetEnd(name="all", usd_per_hour=0),
+    ]
+    assert forecast_lines(
+        Forecast(at=NOW, usd_per_hour=1.32, causes=causes, month=month, budgets=ends), account, NOW
+    ) == [
         "Now $1.32/h.",
         "November: $210.00 so far, $640.25 at its end if that stays.",
         "Balance $52.50; it lasts 1 d 15 h at this rate.",
+        "Budget vision: used up in 1 h 30 min at this rate.",
     ]
     assert [line.plain for line in table_lines(*causes_table(causes), 60)] == [
         "CAUSE         MACHINES  NOW      SO FAR",

@@ -1,4 +1,4 @@
-// The costs page: what is billed now and where that leads, what is billed without use, and the last 30 days. Each
+// The costs page: what is billed now and where that leads, what is billed without use, the last 30 days, and budgets. Each
 // section reads by itself, so that one that fails says so and leaves the others alone.
 //
 // Rule: text from the API is set with `textContent`, never as markup.
@@ -6,6 +6,7 @@
 import * as frame from "../shared/frame.js";
 import { guarded } from "../shared/parts.js";
 import { live } from "../shared/stream.js";
+import * as budgets from "./budgets.js";
 import * as forecast from "./forecast.js";
 import * as past from "./past.js";
 
@@ -25,5 +26,5 @@ function refresh() {
 }
 
 async function read() {
-  await Promise.all([guarded("forecast", forecast.show), guarded("past", past.show)]);
+  await Promise.all([guarded("forecast", forecast.show), guarded("past", past.show), guarded("budgets", budgets.show)]);
 }

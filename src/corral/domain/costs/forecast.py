@@ -41,6 +41,16 @@ class BilledCause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetForecast:
+    """When a budget is used up at the present cost of its scope."""
+
+    name: str
+    per_hour: Fraction
+    exhausted_at: datetime | None
+    """None: it lasts until it is reset, or for longer than is forecast."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostForecast:
     """What is billed now, and where that leads."""
 
@@ -50,6 +60,8 @@ class CostForecast:
     month: Month
     so_far: Cost
     """Of the month."""
+    budgets: tuple[BudgetForecast, ...] = ()
+    """By name."""
 
     @property
     def per_hour(self) -> Fraction:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from fractions import Fraction
 from typing import Final
 
 from corral.base.clock import Clock
 from corral.cache.cache import Cache
-from corral.domain.costs.forecast import CostForecast, month_of
+from corral.domain.budgets.budget import Budget, resets_at
+from corral.domain.costs.forecast import BudgetForecast, CostForecast, exhausted_at, month_of
 from corral.domain.costs.totals import Cost
-from corral.store.session.database import Database
+from corral.store.session.database import Connection, Database
+from corral.store.tables.costs import budgets
 from corral.store.tables.costs.billed_now import billed_now
 from corral.store.tables.costs.totals import totals
 
@@ -34,5 +38,14 @@ class CostForecasts:
         async with self._database.connection() as connection:
             causes = await billed_now(connection, now)
             spent = await totals(connection, since=month.starts_at, until=now, now=now)
+            ends = [await self._budget(connection, each, now) for each in await budgets.load_all(connection)]
         so_far = sum((group.cost for group in spent), Cost())
-        return CostForecast(at=now, causes=tuple(causes), month=month, so_far=so_far)
+        return CostForecast(at=now, causes=tuple(causes), month=month, so_far=so_far, budgets=tuple(ends))
+
+    async def _budget(self, connection: Connection, budget: Budget, now: datetime) -> BudgetForecast:
+        """What is reserved is not counted: it is no cost yet."""
+        found = await budgets.count(connection, budget, now)
+        per_hour = Fraction(found.hourly)
+        left = Fraction(budget.limit_micro_usd - found.spent)
+        ends = exhausted_at(left, per_hour=per_hour, now=now, resets_at=resets_at(budget.period, now))
+        return BudgetForecast(name=budget.name, per_hour=per_hour, exhausted_at=ends)

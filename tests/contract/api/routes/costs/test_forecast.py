@@ -30,6 +30,9 @@ async def test_what_is_billed_now_leads_to_the_cost_of_the_month(database: Datab
                             unit_price=5000, quantity=48, confirmed_at=now - HOUR)  # fmt: skip
             await add_usage(connection, now - 4 * HOUR, now - 3 * HOUR, provider_id="over")
             await add_usage(connection, now, provider_id="unbegun", started_latest=None)
+        for name, limit in (("day", 10), ("large", 90)):
+            body = {"scope": "all", "period": "day", "limitUsd": limit}
+            assert (await served.api.service.ask("PUT", f"/api/budgets/{name}", json=body)).status == 201
         forecast = (await served.api.get("/api/costs/forecast")).json
 
         assert [
@@ -39,6 +42,10 @@ async def test_what_is_billed_now_leads_to_the_cost_of_the_month(database: Datab
             ("stopped_disk", 1, 0.01, {"usd": 0.015, "low": 0.01, "high": 0.02}),
         ]
         assert forecast["usdPerHour"] == 2.01
+        assert [(each["name"], each["usdPerHour"], each["runsOutAt"]) for each in forecast["budgets"]] == [
+            ("day", 3.01, "2030-01-02T14:19:08.172Z"),
+            ("large", 3.01, None),
+        ]  # which count the one that may begin at any moment
         assert forecast["month"]["soFar"] == {"usd": 3.015, "low": 3.01, "high": 3.02}
         assert forecast["month"]["expected"]["usd"] == pytest.approx(3.015 + 2.01 * 708)
         assert (forecast["month"]["from"], forecast["month"]["to"]) == (
