@@ -37,6 +37,7 @@ EARLIER = (
     ("llm-serving", "H100 SXM 80GB", "107701", 4),
     ("nightly-eval", "RTX 5090 32GB", BROKEN, 1),
     ("embeddings", "RTX 4090 24GB", LOGIN, 2),
+    ("image-index", "RTX 4090 24GB", NEVER, 2),
     ("render-a", "RTX 4090 24GB", "107715", 1),
     ("render-b", "RTX 4090 24GB", "107715", 1),
 )
@@ -50,6 +51,7 @@ LABELS = {
     "llm-serving": "chat",
     "nightly-eval": "chat",
     "embeddings": "search",
+    "image-index": "search",
     "render-a": "studio",
     "render-b": "studio",
     "finetune-7b": "research",
@@ -65,6 +67,10 @@ HISTORY = (
     ("finetune-7b", "A100 SXM 80GB", 850_000, 8, "lena", range(9, 15), 8.0),
 )
 """Name, product, micro-USD per GPU and hour, GPUs, owner, how many days ago, hours on a workday."""
+BUDGETS: dict[str, dict[str, Any]] = {
+    "everything": {"scope": "all", "period": "month", "limitUsd": 2500, "onLimit": "notify"},
+    "search": {"scope": "label:team=search", "period": "month", "limitUsd": 60, "onLimit": "refuse"},
+}
 LATER = (("finetune-7b", "RTX 4090 24GB", NEVER, 2), ("whisper-batch", "RTX 5090 32GB", HEALTHY, 1))
 
 
@@ -94,6 +100,9 @@ async def main() -> None:
                 await asyncio.sleep(10)  # noqa: TID251  # to be billed while it is deleted
                 await stretch_usage(data_dir, client)
                 await add_history(data_dir)
+                for name, budget in BUDGETS.items():
+                    async with client.put(f"/api/budgets/{name}", json=budget) as answer:
+                        answer.raise_for_status()
                 await picture_the_costs(browser, corral)
         await picture_the_sign_in(Path(place) / "keyed")
 
@@ -109,6 +118,8 @@ async def create(client: aiohttp.ClientSession, name: str, product: str, templat
     """Create an instance."""
     body: dict[str, Any] = {"name": name, "productName": product, "templateId": template, "gpuNum": gpus}
     body |= {"labels": {"team": LABELS[name]}, "rootfsSize": 200 if name.startswith("render") else 60}
+    if name == "image-index":  # which fails while it runs, and is billed
+        body["healthCheckConfig"] = {"maxWaitTimeMs": 30_000}
     if name in LEASES:
         body["lease"] = LEASES[name]
     async with client.post("/api/instances", json=body) as answer:
@@ -265,7 +276,7 @@ async def take_pictures(browser: Browser, corral: Running) -> None:
         await page.screenshot(path=IMAGES / "lease.png", clip={"x": 0, "y": 0, "width": 830, "height": 720})
 
         await page.goto(f"{corral.address}/operations")
-        await page.locator("#attention").get_by_text("nightly-eval").first.wait_for()
+        await page.locator("#attention").get_by_text("image-index").first.wait_for()
         await page.locator("#link[data-state=live]").wait_for()  # which is after every section was read
         await page.screenshot(path=IMAGES / "operations.png")
 
@@ -277,7 +288,7 @@ async def take_pictures(browser: Browser, corral: Running) -> None:
 async def picture_the_costs(browser: Browser, corral: Running) -> None:
     """The costs page, with a month of usage."""
     async with opened_tab(browser) as tab:
-        await tab.page.set_viewport_size({"width": 1280, "height": 1000})
+        await tab.page.set_viewport_size({"width": 1280, "height": 1200})
         await tab.page.goto(f"{corral.address}/costs")
         await tab.page.locator("#past table").wait_for()
         await tab.page.locator("#link[data-state=live]").wait_for()
