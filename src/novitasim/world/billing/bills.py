@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from typing import NamedTuple
 
 from novitasim.world.billing import charges
 from novitasim.world.billing.charges import DAY_SECONDS, HOUR_SECONDS, Charge, Kind
@@ -24,17 +25,25 @@ _E5 = 100_000
 _HOURS_IN_A_MONTH = 720
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A row of the bill: one owner, one price, one period; *quantity* is GPUs or GB times seconds."""
+class Row(NamedTuple):
+    """A row of the bill: one owner, one price, one period; *micros* is GPUs or GB times microseconds."""
 
     begin: int
     end: int
     kind: Kind
     owner: str
-    unit_e5: Fraction
-    quantity: Fraction
-    usd: Fraction
+    unit_e5: int
+    micros: int
+
+    @property
+    def quantity(self) -> Fraction:
+        """GPUs or GB times seconds."""
+        return Fraction(self.micros, charges.MICROS)
+
+    @property
+    def usd(self) -> Fraction:
+        """US dollars, exactly."""
+        return charges.usd_of(self.kind, self.micros, self.unit_e5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +83,7 @@ CYCLES: dict[str, Callable[[int], tuple[int, int]]] = {"Hour": _hour, "Day": _da
 def rows(world: World, now: float, *, cycle: str, since: int, until: int) -> list[Row]:
     """The rows whose settled parts begin in [since, until], oldest first; raises KeyError for an unknown cycle."""
     period_of = CYCLES[cycle]
-    found: defaultdict[tuple[int, int, Kind, str, Fraction], list[Row]] = defaultdict(list)
+    found: defaultdict[tuple[int, int, Kind, str, int], int] = defaultdict(int)
     for charge in charges.of_account(world, now):
         if charge.kind is Kind.GPU and world.instances[charge.owner].order.billing_mode == "monthly":
             continue
@@ -83,19 +92,8 @@ def rows(world: World, now: float, *, cycle: str, since: int, until: int) -> lis
                 begin, end = period_of(part.begin)
                 if end - begin < part.end - part.begin:
                     begin, end = part.begin, part.end
-                found[begin, end, part.kind, part.owner, part.unit_e5].append(part)
-    return [
-        Row(
-            begin=begin,
-            end=end,
-            kind=kind,
-            owner=owner,
-            unit_e5=unit_e5,
-            quantity=sum((part.quantity for part in parts), Fraction(0)),
-            usd=sum((part.usd for part in parts), Fraction(0)),
-        )
-        for (begin, end, kind, owner, unit_e5), parts in sorted(found.items())
-    ]
+                found[begin, end, part.kind, part.owner, part.unit_e5] += part.micros
+    return [Row(*row, micros) for row, micros in sorted(found.items())]
 
 
 def settled_usd(world: World, now: float) -> Fraction:
@@ -130,21 +128,13 @@ def _settled(charge: Charge, since: int, until: int) -> Iterator[Row]:
     last = min(int(charge.end) // step, until // step)
     for number in range(first, last + 1):
         begin, end = number * step, (number + 1) * step
-        seconds = charge.seconds(begin, end)
-        if seconds:
-            yield Row(
-                begin=begin,
-                end=end,
-                kind=charge.kind,
-                owner=charge.owner,
-                unit_e5=charge.unit_e5,
-                quantity=seconds * charge.quantity,
-                usd=charge.usd(begin, end),
-            )
+        micros = charge.micros(begin, end) * charge.quantity
+        if micros:
+            yield Row(begin, end, charge.kind, charge.owner, charge.unit_e5, micros)
 
 
 def _is_missing(world: World, row: Row) -> bool:
-    if row.owner in world.unbilled:
-        return True
+    if row.owner in world.unbilled or not world.settings.bill_missing_percent:
+        return row.owner in world.unbilled
     drawn = hashlib.blake2b(f"{world.seed}/{row.owner}/{row.kind}/{row.begin}".encode(), digest_size=4).digest()
     return int.from_bytes(drawn) % 100 < world.settings.bill_missing_percent

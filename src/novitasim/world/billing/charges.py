@@ -28,6 +28,7 @@ DISK_E5 = 500
 STORAGE_E5 = 200
 
 _E5 = 100_000
+MICROS = 1_000_000
 
 
 class Kind(StrEnum):
@@ -52,16 +53,24 @@ class Charge:
     begin: float
     end: float
     quantity: int
-    unit_e5: Fraction
+    unit_e5: int
+
+    def micros(self, since: float = 0.0, until: float = NEVER) -> int:
+        """The microseconds of it that lie in [since, until); instants count to the microsecond."""
+        return max(round(min(self.end, until) * MICROS) - round(max(self.begin, since) * MICROS), 0)
 
     def seconds(self, since: float = 0.0, until: float = NEVER) -> Fraction:
         """The seconds of it that lie in [since, until)."""
-        inside = Fraction(min(self.end, until)) - Fraction(max(self.begin, since))
-        return max(inside, Fraction(0))
+        return Fraction(self.micros(since, until), MICROS)
 
     def usd(self, since: float = 0.0, until: float = NEVER) -> Fraction:
         """US dollars for the part in [since, until)."""
-        return self.seconds(since, until) * self.quantity * self.unit_e5 / (_E5 * self.kind.unit_seconds)
+        return usd_of(self.kind, self.micros(since, until) * self.quantity, self.unit_e5)
+
+
+def usd_of(kind: Kind, micros: int, unit_e5: int) -> Fraction:
+    """US dollars for so many units times microseconds."""
+    return Fraction(micros * unit_e5, MICROS * _E5 * kind.unit_seconds)
 
 
 def total(charges: Iterable[Charge]) -> Fraction:
@@ -85,15 +94,16 @@ def of_instance(instance: Instance, settings: Settings, now: float) -> list[Char
     for begin, end in periods(instance, now):
         for since, until, terms in _by_terms(instance, begin, end):
             gpus = max(terms.gpus, 1)
-            unit = Fraction(terms.rate_e5, gpus)
+            unit = terms.rate_e5 // gpus
             charge = Charge(kind=Kind.GPU, owner=instance.id, begin=since, end=until, quantity=gpus, unit_e5=unit)
             found.append(charge)
     for begin, end in _disk_periods(instance, settings, now):
         for since, until, terms in _by_terms(instance, begin, end):
             above = terms.disk_gb - settings.disk_free_gb
             if above > 0:
-                unit = Fraction(DISK_E5)
-                charge = Charge(kind=Kind.DISK, owner=instance.id, begin=since, end=until, quantity=above, unit_e5=unit)
+                charge = Charge(
+                    kind=Kind.DISK, owner=instance.id, begin=since, end=until, quantity=above, unit_e5=DISK_E5
+                )
                 found.append(charge)
     return found
 
@@ -108,7 +118,7 @@ def of_storage(storage: Storage, now: float) -> list[Charge]:
             begin=size.at,
             end=min(end, now),
             quantity=size.size_gb,
-            unit_e5=Fraction(STORAGE_E5),
+            unit_e5=STORAGE_E5,
         )
         for size, end in zip(storage.sizes, ends, strict=False)
         if size.size_gb and size.at < min(end, now)
