@@ -17,6 +17,7 @@ from hypothesis.stateful import invariant, rule
 
 from corral.domain.costs.totals import Cost, CostGrouping, GroupBy
 from corral.domain.instance import CreateRequest
+from corral.domain.requests.labels import InstanceChange
 from corral.store.tables.costs.totals import totals
 from novitasim.world.billing import charges
 from support.engines.audit_lines import CONTEXT
@@ -28,6 +29,7 @@ ROUNDING = Fraction(1, 100)
 """Of a micro-USD: the simulator's instants are floating-point numbers, good to a quarter of a microsecond."""
 DISKS = (60, 100, 300)
 MICRO_USD = 1_000_000
+TICK = 1e-6
 
 
 async def costs(engine: FaultEngine, group_by: GroupBy | None = None) -> dict[str | None, Cost]:
@@ -66,6 +68,24 @@ async def judge_sums(engine: FaultEngine) -> None:
         assert parts == whole, f"by {grouping}: {parts}, not {whole}"
 
 
+async def watch_closely(engine: FaultEngine, seconds: float) -> None:
+    """
+    Let *seconds* pass with a listing right before and right after every instant at which anything changes.
+
+    Right before is a microsecond, the resolution of the clock.
+    """
+    end = engine.simulator.now() + seconds
+    while (now := engine.simulator.now()) < end:
+        edges = [machine.steady_until(now) for machine in engine.simulator.world.instances.values()]
+        edge = min([each for each in edges if each > now] + [end])
+        if edge - now > TICK:
+            engine.advance(edge - now - TICK)
+            await engine.look()
+        engine.advance(TICK)
+        await engine.look()
+        await engine.work()
+
+
 class BilledHistories(Histories):
     """One history, judged by the simulator's bill after every rule."""
 
@@ -79,7 +99,8 @@ class BilledHistories(Histories):
 
     @rule(which=st.integers(0, MOST_CREATES - 1), team=st.sampled_from(["vision", "speech"]))
     def relabel(self, which: int, team: str) -> None:
-        self._run(self.engine.parts.relabel.replace(self._retry_after(which), (("team", team),), CONTEXT))
+        change = InstanceChange(labels=(("team", team),))
+        self._run(self.engine.parts.relabel.replace(self._retry_after(which), change, CONTEXT))
         self.stale = True
 
     @invariant()

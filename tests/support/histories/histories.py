@@ -103,6 +103,8 @@ class Stage:
     """How many were left alone at their end and judged; fewer than begun means that a judge was not called."""
     met: set[tuple[str, Mishap]] = field(default_factory=set[tuple[str, Mishap]])
     """The mishaps that happened, each with its step."""
+    lifecycles: int = 0
+    """How many instances were judged at the end of their history."""
     phases: set[Phase] = field(default_factory=set[Phase])
     """The phases in which an instance was seen after a rule."""
 
@@ -261,6 +263,7 @@ class Histories(RuleBasedStateMachine):
         if self.begun:
             self._run(self._left_alone_it_converges())
             self.stage.converged += 1
+            self.stage.lifecycles += len(self.engine.requested)
             self.stage.met |= self.engine.script.met
 
     def _check_bills(self) -> None:
