@@ -2,8 +2,7 @@
 What usage costs: sums of spans within a period, with their bounds, by groups.
 
 Every bound of a span is moved into the period first. So the sums of the parts of a period are exactly those of the
-whole, and so are those of the groups. Seconds are summed for each price, and money is computed once for each sum: that
-is exact, and quick.
+whole, and so are those of the groups.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
 
@@ -18,7 +18,8 @@ from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, CostScope,
 from corral.domain.costs.usage import HOURS
 from corral.store.session.database import Connection
 
-_DAY_SECONDS: Final = 86_400
+_MILLION: Final = 10**6
+_DAY_MICROSECONDS: Final = 86_400 * _MILLION
 
 _KNOWN: Final = "GREATEST(u.confirmed_at, CASE WHEN u.follows THEN look.confirmed_at END)"
 
@@ -55,18 +56,20 @@ CLIPPED: Final = """
 LEAST(GREATEST(e2, {since}), {until}) - LEAST(GREATEST(s1, {since}), {until}) AS high,
 LEAST(GREATEST(e1, {since}), {until}) - LEAST(GREATEST(s2, {since}), {until}) AS inside
 """
-_SUMS: Final = """
-SELECT key, bool_or(estimated AND high > interval '0') AS estimated, sum(price * extract(epoch FROM high)) AS high,
-       sum(price * extract(epoch FROM inside)) AS inside, sum(price * extract(epoch FROM low)) AS low
+# Microseconds are whole numbers, and a double is exact for three centuries of them.
+_MICROSECONDS: Final = "(date_part('epoch', {0}) * 1e6)::bigint"
+_SUMS: Final = f"""
+SELECT key, bool_or(estimated AND high > interval '0') AS estimated,
+       sum(price * {_MICROSECONDS.format("high")}) * 0.000001 AS high,
+       sum(price * {_MICROSECONDS.format("inside")}) * 0.000001 AS inside,
+       (sum(price * {_MICROSECONDS.format("inside")}) - COALESCE(
+           sum(price * {_MICROSECONDS.format("inside")}) FILTER (WHERE inside < interval '0'), 0
+       )) * 0.000001 AS low
 FROM (
-    SELECT key, unit_price::numeric * quantity AS price, estimated,
-           sum(high) AS high, sum(inside) AS inside, sum(GREATEST(inside, interval '0')) AS low
-    FROM (
-        SELECT {key} AS key, unit_price, quantity, estimated, {clipped}
-        FROM ({spans}) AS span{days}
-    ) AS part GROUP BY key, unit_price, quantity, estimated
-) AS priced GROUP BY key
-"""
+    SELECT {{key}} AS key, unit_price::numeric * quantity AS price, estimated, {{clipped}}
+    FROM ({{spans}}) AS span{{days}}
+) AS part GROUP BY key
+"""  # noqa: S608  # constants
 _DAYS: Final = """
         CROSS JOIN LATERAL generate_series(
             date_trunc('day', GREATEST(s1, $1), 'UTC'), LEAST(e2, $2), interval '24 hours'
@@ -193,7 +196,19 @@ def _conditions(scope: CostScope, parameter: Callable[[object], str]) -> str:
     return "".join(f" AND {each}" for each in found)
 
 
+def _microseconds(amount: Decimal) -> int:
+    """A number of seconds, with at most six decimals, in microseconds; the arithmetic of Decimal rounds."""
+    seconds, parts = amount.as_integer_ratio()
+    return seconds * _MILLION // parts
+
+
 def cost_of(row: Any) -> Cost:
     """The cost of a row with sums of prices for a day times seconds."""
-    high, inside, low = (Fraction(row[name]) / _DAY_SECONDS for name in ("high", "inside", "low"))
-    return Cost(low=low, usd=(high + inside) / 2, high=high, is_estimated=row["estimated"])
+    # As whole numbers first: there may be a group for each of thousands of instances.
+    high, inside, low = (_microseconds(row[name]) for name in ("high", "inside", "low"))
+    return Cost(
+        low=Fraction(low, _DAY_MICROSECONDS),
+        usd=Fraction(high + inside, 2 * _DAY_MICROSECONDS),
+        high=Fraction(high, _DAY_MICROSECONDS),
+        is_estimated=row["estimated"],
+    )

@@ -1,0 +1,48 @@
+"""Sums over a large table of usage are quick, whatever they are grouped by."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from corral.domain.costs.totals import Cost, CostGrouping, GroupBy
+from corral.store.session.database import Database
+from corral.store.tables.costs.totals import totals
+
+ROWS = 100_000
+TRIES = 5
+LIMIT_SECONDS = 2.0
+"""Twenty times of what is wanted, because test machines are busy; `-s` shows the times."""
+NOW = datetime(2029, 6, 1, tzinfo=UTC)
+FILL = """
+INSERT INTO corral_usage (instance_id, provider_id, kind, cause, unit_price, quantity, estimated, started_earliest,
+                          started_latest, ended_earliest, ended_latest, confirmed_at, follows, product_name, region,
+                          billing_mode, created_by, labels)
+SELECT 'inst_' || n / 5, 'p' || n / 5, CASE WHEN n % 4 = 0 THEN 'disk' ELSE 'gpu' END,
+       (ARRAY['booting', 'serving', 'idle', 'failed', 'deleting'])[n % 5 + 1], 4320000 + n % 7 * 1000, n % 8 + 1, false,
+       began, began + interval '10 s', CASE WHEN n % 100 > 0 THEN began + interval '3 h' END,
+       CASE WHEN n % 100 > 0 THEN began + interval '3 h 10 s' END, began + interval '3 h', n % 100 = 0,
+       'RTX ' || n % 6, 'R-' || n % 9, 'spot', 'key-' || n % 20, jsonb_build_object('team', 'team-' || n % 30)
+FROM generate_series(1, $1::int) AS n, LATERAL (SELECT $2::timestamptz - n * interval '20 s' AS began) AS at
+"""
+
+
+async def test_a_hundred_thousand_rows_are_summed_quickly(database: Database) -> None:
+    """A month of a large fleet; every grouping adds up to the total."""
+    since, taken = NOW - timedelta(days=31), dict[str, float]()
+    async with database.connection() as connection:
+        await connection.execute(FILL, ROWS, NOW)
+        await connection.execute("ANALYZE corral_usage")
+        (whole,) = await totals(connection, since=since, until=NOW, now=NOW)
+        for grouping in CostGrouping:
+            times: list[float] = []
+            for _ in range(TRIES):
+                began = time.perf_counter()
+                found = await totals(
+                    connection, since=since, until=NOW, now=NOW, group_by=GroupBy(grouping=grouping, label="team")
+                )
+                times.append(time.perf_counter() - began)
+            taken[grouping] = min(times)
+            assert sum((group.cost for group in found), Cost()) == whole.cost
+    print({grouping: f"{1000 * seconds:.0f} ms" for grouping, seconds in taken.items()})  # noqa: T201  # shown with -s
+    assert max(taken.values()) < LIMIT_SECONDS, taken
