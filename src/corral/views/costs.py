@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from corral.domain.costs.totals import Cost, CostGroup, dollars
+from corral.domain.costs.totals import Cost, CostGroup, UnknownUsage, dollars
 from corral.domain.timing import iso
 from corral.views.schemas import InstanceCost
 
@@ -71,6 +71,13 @@ class RestAmount(msgspec.Struct, rename="camel"):
     days: Days
 
 
+class UnknownAmount(msgspec.Struct):
+    """Usage that no amount contains: an earlier release did not record it, and its event log does not show it."""
+
+    before: Annotated[str, Meta(description="All of it was before this.")]
+    instances: Annotated[int, Meta(description="Of so many instances, and of any that were deleted before.")]
+
+
 class CostDetails(msgspec.Struct, rename={"since": "from", "until": "to"}):
     """What a period cost."""
 
@@ -80,12 +87,21 @@ class CostDetails(msgspec.Struct, rename={"since": "from", "until": "to"}):
     groups: Annotated[list[GroupAmount], Meta(description="The most expensive first; days in their order.")]
     rest: Annotated[RestAmount | None, Meta(description="Null if no group is left out.")]
     estimated: Estimated
+    unknown: Annotated[UnknownAmount | None, Meta(description="Null if all usage of the period is known.")]
 
 
 def cost_details(
-    since: datetime, until: datetime, total: Cost, groups: Iterable[CostGroup], *, rest: CostGroup, rest_groups: int
+    since: datetime,
+    until: datetime,
+    total: Cost,
+    groups: Iterable[CostGroup],
+    *,
+    rest: CostGroup,
+    rest_groups: int,
+    unknown: UnknownUsage | None,
 ) -> CostDetails:
     """What is shown of a period; *rest* is the sum of the *rest_groups* groups that are left out."""
+    lacking = None if unknown is None else UnknownAmount(before=iso(unknown.before), instances=unknown.instances)
     left_out = RestAmount(groups=rest_groups, days=_days(rest), **_numbers(rest.cost)) if rest_groups else None
     return CostDetails(
         since=iso(since),
@@ -97,6 +113,7 @@ def cost_details(
         ],
         rest=left_out,
         estimated=total.is_estimated,
+        unknown=lacking,
     )
 
 

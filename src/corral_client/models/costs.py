@@ -41,6 +41,13 @@ class CostRest(Amount, frozen=True, kw_only=True, rename="camel"):
     days: list[DayCost] = []
 
 
+class UnknownUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Usage that no amount contains: an earlier release did not record it."""
+
+    before: datetime
+    instances: int
+
+
 class CostSummary(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
     """What a period cost; the groups and the rest add up to the total."""
 
@@ -50,6 +57,7 @@ class CostSummary(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "f
     groups: list[CostGroup] = []
     rest: CostRest | None = None
     estimated: bool = False
+    unknown: UnknownUsage | None = None
 
 
 class CauseCost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

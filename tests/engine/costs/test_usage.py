@@ -18,6 +18,7 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.adoption import Adoption
 from corral.domain.operation import OperationKind
+from corral.domain.requests.labels import InstanceChange
 from corral.store.tables.costs.totals import totals
 
 LARGE = replace(REQUEST, rootfs_gb=100)
@@ -76,9 +77,9 @@ async def test_a_life_is_billed_from_pulling_until_stopped_and_its_disk_until_it
 
 async def test_another_label_begins_another_span_at_one_instant(engine: SteppedEngine, ready: InstanceId) -> None:
     """The cost before the change belongs to the old label, that after it to the new one."""
-    await engine.parts.relabel.replace(ready, (("team", "vision"),), CONTEXT)
+    await engine.parts.relabel.replace(ready, InstanceChange(labels=(("team", "vision"),)), CONTEXT)
     await engine.steps(2, 10)
-    await engine.parts.relabel.replace(ready, (("team", "speech"),), CONTEXT)
+    await engine.parts.relabel.replace(ready, InstanceChange(labels=(("team", "speech"),)), CONTEXT)
     await engine.steps(1, 10)
 
     by_team = await cost(engine, GroupBy(grouping=CostGrouping.LABEL, label="team"))

@@ -34,6 +34,7 @@ OTHER_ROWS = """
 INSERT INTO corral_delivery_attempts (delivery_id, number, at, http_status, duration_ms, error, fate)
 SELECT id, 1, now(), 503, 12, E'caf\u00e9\n"quoted"', 'retry' FROM corral_deliveries;
 INSERT INTO corral_silenced_receivers VALUES ('inst_1', 'https://hooks.example/x');
+INSERT INTO corral_usage_gaps VALUES ('inst_1', '2029-05-01Z');
 UPDATE corral_instances SET labels = '{"team": "vision"}', lease = '{"lease": {"max_duration": "PT8H"}}'
 WHERE id = 'inst_1';
 INSERT INTO corral_budgets (name, scope, period, limit_micro_usd, on_limit, thresholds, created_at, updated_at,

@@ -109,6 +109,8 @@ EXAMPLES: Final[Mapping[str, object]] = {
     "high": 39.1,
     "estimated": False,
     "RestAmount.groups": 12,
+    "UnknownAmount.before": TIME,
+    "UnknownAmount.instances": 3,
     **dict.fromkeys(["DayComparison.day", "listReconciliations.day"], "2030-01-01"),
     **dict.fromkeys(["attemptedAt", "retryAt"], TIME),
     "attempts": 1,

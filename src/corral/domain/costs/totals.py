@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
 
@@ -73,6 +74,16 @@ class CostGroup:
     cost: Cost
     days: tuple[CostGroup, ...] = ()
     """Its days, in their order, if they were requested: those on which it may have been billed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownUsage:
+    """Usage that an earlier release did not record, and that its event log did not show."""
+
+    before: datetime
+    """All of it was before this."""
+    instances: int
+    """Of how many instances that the database has."""
 
 
 def dollars(micro_usd: Fraction) -> float:

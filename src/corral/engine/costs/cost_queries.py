@@ -10,10 +10,11 @@ from typing import Final
 
 from corral.base.clock import Clock
 from corral.cache.cache import Cache
-from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, CostScope, GroupBy
+from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, CostScope, GroupBy, UnknownUsage
 from corral.domain.instance import InstanceId
 from corral.domain.requests.costs import CostRequest
 from corral.store.session.database import Database
+from corral.store.tables.costs import usage
 from corral.store.tables.costs.totals import daily_totals, hourly_rate, totals
 
 CACHED_SECONDS: Final = 1.0
@@ -37,6 +38,8 @@ class CostSummary:
     """All groups that are left out together."""
     rest_groups: int
     """How many these are."""
+    unknown: UnknownUsage | None
+    """What the sums lack."""
 
 
 class CostQueries:
@@ -74,6 +77,7 @@ class CostQueries:
                 found = await daily_totals(connection, since=since, until=until, now=now, group_by=request.group_by)
             else:
                 found = await totals(connection, since=since, until=until, now=now, group_by=request.group_by)
+            unknown = await usage.unknown(connection, since)
         total = sum((group.cost for group in found), Cost())
         groups = [] if request.group_by is None else _in_order(found, request.group_by)
         left_out = groups[request.limit :]
@@ -84,6 +88,7 @@ class CostQueries:
             groups=tuple(groups[: request.limit]),
             rest=_together(left_out),
             rest_groups=len(left_out),
+            unknown=unknown,
         )
 
 

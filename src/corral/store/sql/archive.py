@@ -23,6 +23,7 @@ EXPORTED: Final[Mapping[str, str]] = {
     "operation": "corral_operations",
     "secret": "corral_secrets",
     "usage": "corral_usage",
+    "usageGap": "corral_usage_gaps",
     "event": "corral_events",
     "delivery": "corral_deliveries",
     "attempt": "corral_delivery_attempts",
@@ -59,6 +60,7 @@ _ORDER: Final = {
     "answer": "key",
     "budget": "name",
     "secret": "instance_id",
+    "usageGap": "instance_id",
 }
 _NUMBERED: Final = ("usage", "event", "delivery", "readyTime", "audit")
 """Kinds with serial ids; after an import the sequence continues after the largest id."""

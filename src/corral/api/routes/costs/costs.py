@@ -68,7 +68,13 @@ def handlers(costs: CostQueries) -> list[HTTPRouteHandler]:
             raise SpecInvalidError(request)
         found = await costs.summary(request)
         return cost_details(
-            found.since, found.until, found.total, found.groups, rest=found.rest, rest_groups=found.rest_groups
+            found.since,
+            found.until,
+            found.total,
+            found.groups,
+            rest=found.rest,
+            rest_groups=found.rest_groups,
+            unknown=found.unknown,
         )
 
     return [get_costs]

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from corral.domain.costs.changes import usage_changes
+from corral.domain.costs.totals import UnknownUsage
 from corral.domain.costs.usage import UNRECORDED, NewUsage, UsageChange
 from corral.domain.instance import Instance, Labels
 from corral.store.session.database import Connection
@@ -133,6 +134,16 @@ def write_many(changes: Iterable[UsageChange]) -> list[Write]:
 async def end_unlisted(connection: Connection, listed: Sequence[str], now: datetime) -> None:
     """End the usage of machines without a record that a listing, which is known to be right, does not show."""
     await connection.execute(_END_LOOSE, list(listed), now)
+
+
+async def unknown(connection: Connection, since: datetime) -> UnknownUsage | None:
+    """Usage from *since* on that is not known; None: all of it is."""
+    row = await connection.fetchrow(
+        "SELECT max(until) AS before, count(*) FILTER (WHERE instance_id <> '') AS instances FROM corral_usage_gaps"
+        " WHERE until > $1",
+        since,
+    )
+    return None if row["before"] is None else UnknownUsage(before=row["before"], instances=row["instances"])
 
 
 async def price_known(connection: Connection, provider_id: str, unit_price: int) -> None:

@@ -40,7 +40,7 @@ async def test_a_period_is_shown_with_its_bounds_and_groups(served: ServedApiWit
         assert answer["total"] == {"usd": 13.0, "low": 10.0, "high": 16.0}, grouping
         for bound in ("usd", "low", "high"):
             assert sum(group[bound] for group in answer["groups"]) == pytest.approx(answer["total"][bound], abs=1e-12)
-        assert (answer["rest"], answer["estimated"]) == (None, True)
+        assert (answer["rest"], answer["estimated"], answer["unknown"]) == (None, True, None)
         assert (answer["from"], answer["to"]) == ("2029-05-01T00:00:00.000Z", "2029-06-01T00:00:00.000Z")
     groups = (await served.api.get(f"{asked}label:team")).json["groups"]
     assert {(group["key"], group["usd"], group["estimated"]) for group in groups} == {
@@ -68,6 +68,15 @@ async def test_groups_beyond_the_limit_are_summed(served: ServedApiWithProvider)
     (group,) = answer["groups"]
     assert answer["rest"] == {"groups": 1, "usd": 6.5, "low": 5.0, "high": 8.0, "days": []}
     assert group["usd"] + answer["rest"]["usd"] == answer["total"]["usd"]
+
+
+async def test_usage_that_is_not_known_is_shown(served: ServedApiWithProvider, database: Database) -> None:
+    """Only where the period contains some of it."""
+    async with database.connection() as connection:
+        await connection.execute("INSERT INTO corral_usage_gaps VALUES ('', '2029-05-01'), ('inst_0', '2029-05-02Z')")
+    lacking = (await served.api.get("/api/costs?from=2029-05-01&to=2029-06-01")).json["unknown"]
+    assert lacking == {"before": "2029-05-02T00:00:00.000Z", "instances": 1}
+    assert (await served.api.get("/api/costs?from=2029-05-03&to=2029-06-01")).json["unknown"] is None
 
 
 async def test_without_parameters_it_is_the_present_month(served: ServedApiWithProvider) -> None:
