@@ -166,10 +166,11 @@ async def test_the_sync_client_has_the_same_surface(corral: Running) -> None:
             assert threads == {threading.get_ident()}
             assert client.health().is_healthy
             assert client.templates.get(UBUNTU).ports
+            assert first.operation_id is not None
             assert client.operations.get(first.operation_id).kind == "create"
             assert [operation.kind for operation in client.instances.operations(handle.id)] == ["delete", "create"]
             assert client.jobs.stats().total_jobs
-            return [ready.id, *named, first.instance_id]
+            return [ready.id, *named, first.instance_id or ""]
 
     assert len(set(await asyncio.to_thread(use))) == 1
 

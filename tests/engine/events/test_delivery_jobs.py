@@ -101,7 +101,7 @@ async def test_deliveries_are_kept_for_a_month_after_their_end(database: Databas
         await sent(deliveries, "inst_a1")
         await sent(deliveries, "inst_b2")
 
-        async def kept() -> list[str]:
+        async def kept() -> list[str | None]:
             found, _ = await deliveries.page(instance_id=None, status=None, limit=9, offset=0)
             return [delivery.instance_id for delivery in found]
 

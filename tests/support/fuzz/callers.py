@@ -18,9 +18,10 @@ from corral.api.http.edge import _is_local, request_ids
 from corral.api.http.errors import problem
 from corral.api.http.request_readers import (
     RequestReader,
+    read_budget_body,
+    read_change,
     read_extend,
     read_key,
-    read_labels,
     read_lease_merge,
     read_use,
 )
@@ -50,7 +51,7 @@ _IDS: Final = RequestIds(request_id="r", correlation_id="c")
 
 
 def read_create_body(data: bytes) -> None:
-    """A body, as what its first line says: an order, terms, a key, labels, a lease, an adoption; or its problems."""
+    """A body, as what its first line says: an order, terms, a key, labels, a budget, a lease, …; or its problems."""
     (word, *_), body = headed(data, "order")
     try:
         found = _RUNNER.run(_read(word, body))
@@ -77,7 +78,9 @@ async def _read(word: str, body: bytes) -> Any:
         case "key":
             return read_key(body)
         case "labels":
-            return read_labels(body)
+            return read_change(body)
+        case "budget":
+            return read_budget_body("team", body)
         case "lease":
             return LeaseState(lease=_lease(body))
         case "extend":
