@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ from support.processes.process import Running, quicken, run, serving
 # The first test may have to install a browser.
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
-BROKEN = "150034"
-"""A template whose image cannot be pulled."""
+NEVER_HEALTHY: dict[str, Any] = {"templateId": "150033", "healthCheck": {"maxWaitTimeMs": 30_000}}
+"""A machine that fails while it runs, and so is billed; the shortest wait that a request may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +43,14 @@ class Site:
         assert answer.status < 300, answer
         return answer.json
 
-    async def create(self, name: str, *, status: str, template: str = "107672") -> dict[str, Any]:
+    async def create(self, name: str, *, status: str, **fields: Any) -> dict[str, Any]:
         """A new instance, once it has *status*."""
         body = {
             "name": name,
             "productName": "RTX 4090 24GB",
-            "templateId": template,
+            "templateId": "107672",
             "webhookUrl": self.receiver.url,
+            **fields,
         }
         path = f"/api/instances/{(await self.ask('POST', '/api/instances', json=body))['instanceId']}"
 
@@ -116,7 +118,9 @@ async def test_failed_machines_and_orphans_are_dealt_with(site: Site) -> None:
         await site.create("first", status="ready")
         await site.add_orphan("lost1")
         await site.add_orphan("lost2")
-        failed = [await site.create(name, status="failed", template=BROKEN) for name in ("broken", "broken-too")]
+        failed = await asyncio.gather(
+            *(site.create(name, status="failed", **NEVER_HEALTHY) for name in ("broken", "broken-too"))
+        )
         assert [each["billed"] for each in failed] == [True, True]
         await expect(attention.get_by_role("heading", name="Failed and still billed (2)")).to_be_visible()
         await expect(attention).to_contain_text("Together $0.36/h")
