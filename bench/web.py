@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from functools import partial
 
+import aiohttp
 import asyncpg
 import msgspec
 
@@ -34,6 +35,7 @@ FOLLOWERS = 50
 EVENTS = 100
 CROWD = 5000
 EVENTS_TO_A_CROWD = 20
+BUDGET = msgspec.json.encode({"scope": "all", "period": "total", "limitUsd": 100_000_000})
 CREATE_BODY = msgspec.json.encode(create_body(0)).decode()
 
 _CHANGE = f"""
@@ -115,6 +117,19 @@ async def comparisons(environment: Environment) -> AsyncGenerator[list[Compariso
             ),
             comparison("POST create", ("POST", "/api/instances", CREATE_BODY), of_express=0.6),
             Comparison(
+                title="POST create within a budget",
+                work="As before, with a budget that counts every create and is not used up; beside it the same service "
+                "without a budget.",
+                figures=(_PER_SECOND, _CPU),
+                corral=partial(_create_within, corral, BUDGET),
+                baselines=(
+                    Baseline(
+                        name="no budget", side=partial(_create_within, corral, None), targets={_PER_SECOND.name: 0.7}
+                    ),
+                ),
+                rounds=ROUNDS,
+            ),
+            Comparison(
                 title=f"events to {CROWD:,} followers",
                 work=f"{EVENTS_TO_A_CROWD} creates over a few connections while {CROWD:,} clients follow, until each "
                 "has every event; memory is the most the process ever had, less what it had before.",
@@ -144,6 +159,22 @@ async def _ask(server: Served, method: str, path: str, body: str = "") -> Sample
     arguments = (method, path, str(CONNECTIONS), str(SECONDS), *([body] if body else []))
     rate, cpu, _ = await _client(server, load.__file__, *arguments)
     return {_PER_SECOND.name: rate, _CPU.name: cpu}
+
+
+async def _create_within(server: Served, budget: bytes | None) -> Sample:
+    """Create with or without *budget*."""
+    method, data = ("DELETE", None) if budget is None else ("PUT", budget)
+    async with (
+        aiohttp.ClientSession() as client,
+        client.request(
+            method,
+            f"http://127.0.0.1:{server.port}/api/budgets/bench",
+            data=data,
+            headers={"content-type": "application/json"},
+        ) as response,
+    ):
+        await response.read()
+    return await _ask(server, "POST", "/api/instances", CREATE_BODY)
 
 
 async def _ask_under_change(server: Served, database_url: str, clock: Clock, path: str) -> Sample:
