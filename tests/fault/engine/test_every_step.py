@@ -6,20 +6,24 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 
 import pytest
-from support.engines.engine_steps import WITH_SECRETS
+from support.engines.audit_lines import LINE, keyed
+from support.engines.engine_steps import REQUEST, RESERVED, WITH_SECRETS
 from support.engines.fault_engine import FaultEngine, FaultEnvironment
 from support.histories.script import Mishap
 from support.histories.steps import Flow, every_job_runs_twice, every_step_fails_once
 
+from corral.domain.budgets.budget import Budget, BudgetPeriod
+from corral.domain.errors import BudgetExceededError
 from corral.domain.events import Change, event_drafts
 from corral.domain.instance import Instance
 from corral.domain.leases.lease import Lease, Schedule
 from corral.domain.lifecycle.creation import may_be_created
 from corral.domain.operation import OperationKind
+from corral.engine.budgets.book import BudgetBook
 from corral.engine.events.publisher import EventPublisher, Writer
 from corral.store.server.target import DatabaseTarget
 from corral.store.sql.combined_statement import Write
-from corral.store.tables import events, sealed_secrets
+from corral.store.tables import events, instances, sealed_secrets
 
 MISHAPS = (
     Mishap.KILLED_BEFORE,
@@ -154,11 +158,24 @@ async def scheduled_start(engine: FaultEngine) -> None:
         await engine.step()
 
 
+async def create_within_budget(engine: FaultEngine) -> None:
+    """From a request with a key, repeated until it is answered, to ready, in a budget for one: it reserves once."""
+    budget = Budget(name="one", scope="all", period=BudgetPeriod.TOTAL, limit_micro_usd=RESERVED)
+    await BudgetBook(database=engine.environment.database, clock=engine.clock).put(budget, LINE)
+    made = await engine.repeated(lambda parts: parts.create.create(REQUEST, keyed("k")))
+    assert made is not None
+    with pytest.raises(BudgetExceededError), engine.script.silently():
+        await engine.parts.create.create(REQUEST, keyed("another"))
+    await engine.work()
+    for _ in range(4):
+        await engine.step()
+
+
 FLOWS = pytest.mark.parametrize(
     "flow",
     [
         *(create, create_with_secrets, delete, delete_in_doubt, health, stop, start, restart, stop_while_starting),
-        *(lease_end, scheduled_start),
+        *(lease_end, scheduled_start, create_within_budget),
     ],
 )
 
@@ -200,6 +217,14 @@ async def test_an_event_outside_the_commit_of_its_change_is_found(
     monkeypatch.setattr(EventPublisher, "write_grouped", write_in_two)
     found = await every_step_fails_once(environment, create, (Mishap.KILLED_BEFORE,))
     assert {trial.what for trial in found if "reported" in trial.trouble} == {"commit"}
+
+
+async def test_a_reservation_that_is_kept_after_a_stop_is_found(
+    environment: FaultEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial of the trial: writers that store what the record says, and not what is still held."""
+    monkeypatch.setattr(instances, "held", lambda instance: instance.reservation)
+    assert await every_step_fails_once(environment, stop, (Mishap.KILLED_BEFORE,))
 
 
 async def test_secrets_forgotten_while_a_create_is_in_doubt_are_found(

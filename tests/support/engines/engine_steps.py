@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import msgspec
 
+from corral.domain.budgets.reservation import Reservation
 from corral.domain.events import Change
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
 from corral.domain.leases.changes import new_state
@@ -24,6 +25,8 @@ REQUEST = CreateRequest(
 )
 
 
+RESERVED = 180_000
+"""What a create reserves: an hour of the spot offer that it is expected to get."""
 WITH_SECRETS = replace(REQUEST, secret_names=("HF_TOKEN", "DB_PASSWORD"))
 
 
@@ -51,6 +54,7 @@ async def store_create(
         phase_since=now,
         deadline_at=now + timedelta(minutes=minutes),
         lease=None if lease is None else new_state(lease, now),
+        reservation=Reservation(micro_usd=RESERVED, at=now),
     )
     operation = Operation(
         id=instance.operation_id,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -18,9 +18,10 @@ from typing import Any, cast
 from corral.base.metrics import Metrics
 from corral.base.settings import Settings
 from corral.cloud.novita.client import NovitaCloud
-from corral.domain.errors import CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError
+from corral.domain.errors import CloudError, CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError
 from corral.domain.health.checks import HealthCheckSpec, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
+from corral.domain.idempotency import KeyRow
 from corral.domain.instance import CreateRequest, Instance, InstanceId
 from corral.domain.leases.lease import Lease
 from corral.domain.lifecycle.commands import CommandOptions
@@ -31,6 +32,8 @@ from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import OperationKind
 from corral.domain.timing import delay
 from corral.engine.build import build_engine
+from corral.engine.commands.create import CreatedInstance
+from corral.engine.engine import Engine
 from corral.engine.reconcile.grouped_writes import GroupedWrites
 from corral.engine.reconcile.instance_locks import InstanceLocks
 from corral.engine.reconcile.reconciler import Reconciler
@@ -49,6 +52,7 @@ from support.clock.clocks import SteppedClock
 from support.database.faulty_database import FaultyDatabase
 from support.engines.audit_lines import CONTEXT
 from support.engines.engine_steps import REQUEST, fetch_jobs, secrets_of, store_create
+from support.engines.reservation_judge import ReservationJudge
 from support.engines.runtime import idle_runtime, settings_of
 from support.histories.direct import DirectExchange
 from support.histories.script import Killed, Mishap, Script
@@ -82,6 +86,8 @@ _TABLES = (
     "corral_audit",
     "corral_shortages",
     "corral_orphans",
+    "corral_budgets",
+    "corral_idempotency",
     "corral_pgqueuer",
     "corral_pgqueuer_log",
     "corral_finished_jobs",
@@ -162,6 +168,7 @@ class FaultEngine:
         """Whether every job is run a second time, as after a death between its end and the record of it."""
         self.prober = _ObedientProber(self.clock)
         self.with_secrets: list[InstanceId] = []
+        self.reservations = ReservationJudge()
         self.secret_trouble: list[str] = []
         """What was wrong with the secrets of an instance after a step."""
         self._numbers = itertools.count(1)
@@ -204,6 +211,23 @@ class FaultEngine:
         if order.secret_names:
             self.with_secrets.append(instance_id)
         return instance_id
+
+    async def repeated(self, create: Callable[[Engine], Awaitable[CreatedInstance | KeyRow]]) -> InstanceId:
+        """Send a create with a key, as a client does, until it is answered; a process that dies is started again."""
+        while True:
+            self._numbers = itertools.count(1)  # what was not committed had no id
+            try:
+                await create(self.parts)
+                break
+            except (Killed, asyncio.CancelledError):
+                self._start_process()
+            except (CloudError, StoreUnavailableError):
+                continue
+        async with self.environment.database.connection() as connection:
+            (made,) = await connection.fetch("SELECT id FROM corral_instances")
+        self.database.has_new_jobs = True
+        self.requested.append(InstanceId(made["id"]))
+        return self.requested[-1]
 
     async def ask(self, kind: OperationKind, instance_id: InstanceId) -> bool:
         """Ask for something to be done; False when it is refused."""
@@ -267,6 +291,8 @@ class FaultEngine:
         await (self.peek() if is_long else self.look())
         await self.work()
         await self._check_secrets()
+        async with self.environment.database.connection() as connection:
+            await self.reservations.look(connection, self.requested)
 
     async def settle(self, *, most: int = 60) -> None:
         """Let it alone until nothing moves any more."""

@@ -269,7 +269,8 @@ class Histories(RuleBasedStateMachine):
     def _check_bills(self) -> None:
         if self.long_denied:
             return  # hidden for longer than the settle time, a machine cannot be distinguished from a deleted one
-        assert not self.engine.secret_trouble, self.engine.secret_trouble[0]
+        for trouble in (self.engine.secret_trouble, self.engine.reservations.trouble):
+            assert not trouble, trouble[0]
         twice = self.engine.ledger().twice
         assert not twice, f"billed twice: {twice}"
         for instance_id in self.engine.requested:

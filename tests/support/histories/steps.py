@@ -87,8 +87,9 @@ async def _trouble(engine: FaultEngine, wanted: dict[str, Phase]) -> str:
         await engine.settle()
     except AssertionError as error:
         return str(error)
-    if engine.secret_trouble:
-        return engine.secret_trouble[0]
+    for trouble in (engine.secret_trouble, engine.reservations.trouble):
+        if trouble:
+            return trouble[0]
     if engine.ledger().twice:
         return f"billed twice: {engine.ledger().twice}"
     phases = await _phases(engine)
