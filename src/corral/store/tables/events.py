@@ -147,7 +147,7 @@ def _row(draft: EventDraft) -> tuple[Any, ...]:
 
 def _fleet_row(draft: FleetEvent) -> tuple[Any, ...]:
     stored = msgspec.json.encode(_EventData(data=dict(draft.data))).decode()
-    return NO_INSTANCE, "", stored, draft.type, "", None, draft.reason, draft.at, 0, 0
+    return NO_INSTANCE, "", stored, draft.type, "", None, draft.reason, draft.at
 
 
 def _event(row: Any) -> Event:
