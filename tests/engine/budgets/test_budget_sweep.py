@@ -15,7 +15,7 @@ from support.engines.stepped_engine import SteppedEngine, stepped_engine
 from corral.domain.budgets.budget import Budget, BudgetPeriod, LimitAction
 from corral.domain.errors import BudgetExceededError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.phases import Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import OperationKind
 from corral.engine.build import build_engine
 from corral.engine.commands.create import CreatedInstance
@@ -138,6 +138,27 @@ async def test_a_spent_budget_stops_what_runs_and_spares_what_is_protected(engin
         lines = await connection.fetch("SELECT who, method, route FROM corral_audit WHERE instance_id = $1", first)
     assert ("budget:day", "BUDGET", "stop") in [tuple(line) for line in lines]
     assert (await engine.get(first)).reservation is None
+
+
+async def test_what_may_be_spent_refuses_creates_and_stops_nothing_until_an_observation_shows_it(
+    engine: SteppedEngine,
+) -> None:
+    """After an outage the machine may have been gone for hours: it is not stopped by what it would have cost."""
+    first = await created(engine, "first")
+    await engine.parts.budgets.put(budget(USD, BudgetPeriod.TOTAL, LimitAction.STOP), LINE)
+    engine.clock.advance(24 * 3600)  # and nothing is observed meanwhile
+    engine.sim.advance(24 * 3600)
+    await engine.parts.budget_sweep.sweep(RUN)
+    (unclear,) = await engine.parts.budgets.all()
+    with pytest.raises(BudgetExceededError):
+        await engine.parts.create.create(a_create_request("second"), CONTEXT)
+    assert (await engine.get(first)).goal is Goal.RUNNING
+    await engine.step()
+    await engine.parts.budget_sweep.sweep(RUN)
+
+    assert unclear.spent > 4 * USD
+    assert reported(await reports(engine))[-1] == "budget.exhausted"
+    await engine.until(first, Phase.EXITED)
 
 
 async def test_a_start_reserves_and_a_stop_releases(engine: SteppedEngine) -> None:

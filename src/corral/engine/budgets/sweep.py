@@ -4,6 +4,9 @@ Judges every budget once a minute: reports thresholds and limits, and stops mach
 What is reported is stored with its events, under the lock of the budget's row, so that it is reported once a period,
 whatever processes run and end. A stop is an ordinary stop, and is repeated for as long as the budget is spent: also
 machines that come up later are stopped, unless they are protected.
+
+What may be spent refuses creates and starts, but stops nothing: after an outage it includes hours in which a machine
+may have been gone. A stop needs as much to be spent for certain, by what observations show.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain.audit import AuditEntry, budget_entry
 from corral.domain.budgets.announcements import due, subject_of
-from corral.domain.budgets.budget import LimitAction, Standing, standing
+from corral.domain.budgets.budget import Budget, LimitAction, Standing, standing
 from corral.domain.errors import GoalRefusedError, NotFoundError
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.operation import OperationKind
@@ -53,7 +56,7 @@ class BudgetSweep:
         for name in names:
             found = await self._report(name)
             if found is not None and found.is_exhausted and found.budget.on_limit is LimitAction.STOP:
-                await self._stop(found)
+                await self._stop_if_certain(found)
 
     async def _report(self, name: str) -> Standing | None:
         """Record what is to be reported of the budget; returns how it stands, or None if it is gone."""
@@ -73,22 +76,31 @@ class BudgetSweep:
             log.warning("budget.reported", budget=name, event_type=event.type.value, why=event.reason)
         return found
 
-    async def _stop(self, found: Standing) -> None:
+    async def _stop_if_certain(self, found: Standing) -> None:
+        async with self.database.connection() as connection:
+            certain = await budgets.certain(connection, found.budget, self.clock.now())
+        if certain >= found.budget.limit_micro_usd:
+            await self._stop(found.budget, certain)
+        else:
+            why = f"{usd_text(certain)} are spent for certain, and up to {usd_text(found.spent)} may be"
+            log.info("budget.stop_waits", budget=found.budget.name, why=why)
+
+    async def _stop(self, budget: Budget, spent: int) -> None:
         """Record a stop for every machine that the budget counts and that is not protected."""
-        name, limit = subject_of(found.budget.name), usd_text(found.budget.limit_micro_usd)
-        reason = f"budget {found.budget.name!r} is spent: {usd_text(found.spent)} of {limit}"
+        name, limit = subject_of(budget.name), usd_text(budget.limit_micro_usd)
+        reason = f"budget {budget.name!r} is spent: {usd_text(spent)} of {limit}"
 
         def line(*, at: datetime, instance_id: str) -> AuditEntry:
             return budget_entry(name, OperationKind.STOP, reason, at, instance_id)
 
         context = CommandContext(line=line, caller=name, reason=reason)
         async with self.database.connection() as connection:
-            running = await budgets.running_in(connection, found.budget.scope)
+            running = await budgets.running_in(connection, budget.scope)
         for instance_id in running:
             try:
                 accepted = await self.change.record(OperationKind.STOP, instance_id, CommandOptions(), context)
             except (GoalRefusedError, NotFoundError) as error:
-                log.debug("budget.stop_refused", instance_id=instance_id, budget=found.budget.name, why=error.message)
+                log.debug("budget.stop_refused", instance_id=instance_id, budget=budget.name, why=error.message)
             else:
                 if getattr(accepted, "is_new", False):
-                    log.warning("budget.stopped", instance_id=instance_id, budget=found.budget.name, why=reason)
+                    log.warning("budget.stopped", instance_id=instance_id, budget=budget.name, why=reason)

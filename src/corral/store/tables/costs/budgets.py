@@ -8,6 +8,7 @@ was admitted before it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -16,10 +17,11 @@ import msgspec
 
 from corral.domain.budgets.announcements import Announced
 from corral.domain.budgets.budget import Budget, BudgetPeriod, LimitAction, began_at
+from corral.domain.costs.totals import CostScope
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.store.session.database import Connection
-from corral.store.tables.costs.totals import earliest_start, latest_end
+from corral.store.tables.costs.totals import earliest_start, latest_end, totals
 
 COUNT_LASTS: Final = timedelta(seconds=2)
 """How long requests are admitted by the last count and what was admitted since. Longer, and a machine that was adopted
@@ -172,6 +174,15 @@ async def count(connection: Connection, budget: Budget, now: datetime, *, but: I
     statement = _COUNT.format(of_usage=of_usage, of_instances=_scope(budget.scope, "i", 4)[0])
     row = await connection.fetchrow(statement, began_at(budget.period, now), now, but, *named)
     return Count(spent=row["spent"], reserved=row["used"] - row["spent"], hourly=row["hourly"])
+
+
+async def certain(connection: Connection, budget: Budget, now: datetime) -> int:
+    """The least that the present period of *budget* has cost by now, in micro-USD, rounded down."""
+    kind, _, named = budget.scope.partition(":")
+    key, _, value = named.partition("=")
+    scope = CostScope(label=(key, value) if kind == "label" else None, key=named if kind == "key" else None)
+    found = await totals(connection, since=began_at(budget.period, now), until=now, now=now, scope=scope)
+    return math.floor(sum(group.cost.low for group in found))
 
 
 async def hourly(connection: Connection) -> int:
