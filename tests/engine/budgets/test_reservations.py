@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 import pytest
 from support.clock.waiting import until
+from support.database.usage_rows import add_usage
 from support.engines.audit_lines import CONTEXT, LINE, keyed
 from support.engines.command_env import CommandEnv, a_create_request
 
@@ -146,3 +148,16 @@ async def test_a_budget_that_is_set_meanwhile_waits_for_creates_that_did_not_see
         await until(lambda: creating.fetchval(waiting))
         assert not setting.done()
     await setting
+
+
+async def test_a_count_of_before_the_clock_was_set_back_admits_nothing(env: CommandEnv) -> None:
+    """It lasts for two seconds, and not until the clock shows its end again: what was spent since is counted."""
+    await put(env, budget("three", creates=3))
+    await env.commands.create(a_create_request("first"), CONTEXT)
+    env.clock.set_by(-3600)
+    async with env.database.connection() as connection:
+        now = env.clock.now()
+        await add_usage(connection, now - timedelta(hours=2), now, unit_price=24 * PRICE)
+
+    with pytest.raises(BudgetExceededError):
+        await env.commands.create(a_create_request("second"), CONTEXT)
