@@ -78,7 +78,7 @@ def _thresholds(value: object) -> tuple[Decimal, ...]:
         raise InvalidFieldError(rule) from None
     if not all(Decimal("0.001") <= each <= MOST_THRESHOLD for each in numbers):
         raise InvalidFieldError(rule)
-    return tuple(sorted(round(each, 6).normalize() for each in numbers))
+    return tuple(sorted({round(each, 6).normalize() for each in numbers}))
 
 
 _FIELDS: Fields = {
@@ -134,11 +134,16 @@ BUDGET_BODY: Final = {
 }
 
 
+def is_budget_name(text: str) -> bool:
+    """Whether a budget can have that name; PostgreSQL cannot even be asked for one with a NUL in it."""
+    return _NAME.fullmatch(text) is not None
+
+
 def read_budget(name: str, raw: object) -> Budget | Problems:
     """The budget called *name* in *raw*, a decoded JSON body; or every problem with both."""
     values: dict[str, Any]
     values, problems = read_fields(raw, _FIELDS)
-    if not _NAME.fullmatch(name):
+    if not is_budget_name(name):
         problems = (problem("name", "INVALID_BUDGET_NAME", _NAME_RULE), *problems)
     values.setdefault("thresholds", DEFAULT_THRESHOLDS)
     return problems or Budget(name=name, **values)

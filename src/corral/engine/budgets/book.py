@@ -9,6 +9,7 @@ from corral.domain.audit import AuditEntry
 from corral.domain.budgets.budget import Budget, Standing, standing
 from corral.domain.errors import NotFoundError
 from corral.domain.placement.pricing import usd_text
+from corral.domain.requests.budget import is_budget_name
 from corral.store.session.database import Connection, Database
 from corral.store.tables.callers import audit
 from corral.store.tables.costs import budgets
@@ -33,6 +34,7 @@ class BudgetBook:
 
     async def remove(self, name: str, line: AuditEntry) -> Standing:
         """Delete the budget, with its audit line; returns how it stood, or raises NotFoundError."""
+        _check(name)
         async with self.database.transaction() as connection:
             locked = await budgets.lock_one(connection, name)
             if locked is None:
@@ -44,6 +46,7 @@ class BudgetBook:
 
     async def get(self, name: str) -> Standing:
         """How one budget stands; raises NotFoundError."""
+        _check(name)
         async with self.database.connection() as connection:
             budget = await budgets.load(connection, name)
             if budget is None:
@@ -59,6 +62,11 @@ class BudgetBook:
         now = self.clock.now()
         found = await budgets.count(connection, budget, now)
         return standing(budget, now, spent=found.spent, reserved=found.reserved)
+
+
+def _check(name: str) -> None:
+    if not is_budget_name(name):
+        raise _no_budget(name)
 
 
 def _no_budget(name: str) -> NotFoundError:

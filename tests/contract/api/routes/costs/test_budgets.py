@@ -55,6 +55,8 @@ async def test_a_budget_is_set_read_replaced_and_removed(api: ServedApi) -> None
     assert (await api.get("/api/budgets")).json == {"budgets": []}
     error_of(await api.service.ask("DELETE", "/api/budgets/vision"), 404, "BUDGET_NOT_FOUND")
     error_of(await api.get("/api/budgets/vision"), 404, "BUDGET_NOT_FOUND")
+    for name in ("%00", "%F0%9F%92%A3", "x" * 300):
+        error_of(await api.get(f"/api/budgets/{name}"), 404, "BUDGET_NOT_FOUND")
     lines = (await api.get("/api/audit")).json["entries"]
     assert [(line["method"], line["path"], line["status"]) for line in lines] == [
         ("PUT", "/api/budgets/vision label:team=vision day 200 USD stop", 200),
@@ -62,6 +64,13 @@ async def test_a_budget_is_set_read_replaced_and_removed(api: ServedApi) -> None
         ("DELETE", "/api/budgets/vision", 200),
         ("DELETE", "/api/budgets/vision", 404),
     ]
+
+
+async def test_thresholds_that_are_stored_alike_are_one(api: ServedApi) -> None:
+    """Each is reported by an event of its own, so one that is there twice would be reported twice."""
+    made = await put(api, "vision", {**DAY, "thresholds": [0.5, 0.50000000001, "0.5000000002", 1]})
+
+    assert made.json["thresholds"] == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(
