@@ -20,6 +20,7 @@ from support.http.servers import serving
 from corral.base.clock import SystemClock
 from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
 from corral.domain.errors import Failure, NotFoundError, StoreUnavailableError
+from corral.domain.events import EventType, FleetEvent
 from corral.domain.health.checks import HealthReport
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.phases import Phase
@@ -383,3 +384,32 @@ async def test_what_was_given_up_can_be_sent_again(room: EventEnv, deliveries: W
     assert [d.attempts for d in await listed(deliveries)] == [2, 1]
     with pytest.raises(NotFoundError):
         await deliveries.redeliver(DeliveryId(999), LINE)
+
+
+async def test_an_event_of_a_budget_goes_to_the_default_address_in_order(
+    database: Database, clock: SteppedClock
+) -> None:
+    """It names no instance; the deliveries of one budget wait for each other, and each can be sent again."""
+    async with Receiver(500, 200).serving() as receiver:
+        room = EventEnv(database, clock, default_url=receiver.url)
+        half, all_of_it = (
+            FleetEvent(type=kind, subject="budget:day", reason="r", at=clock.now(), data={"budget": "day"})
+            for kind in (EventType.BUDGET_THRESHOLD, EventType.BUDGET_EXHAUSTED)
+        )
+        async with database.transaction() as connection:
+            await room.event_publisher.publish_of_fleet(connection, [half, all_of_it])
+        async with sending(room) as deliveries:
+            assert await sent(deliveries, "budget:day") == timedelta(seconds=5)
+            clock.advance(5)
+            assert await sent(deliveries, "budget:day") is None
+            found = await listed(deliveries)
+            await deliveries.redeliver(found[0].id, LINE)
+            assert await sent(deliveries, "budget:day") is None
+
+    names = [message.json["event"] for message in receiver.messages]
+    assert names[:3] == ["budget.threshold", "budget.threshold", "budget.exhausted"]
+    assert len(names) == 4
+    assert {(m.json["instanceId"], m.json["instance"], m.json["status"]) for m in receiver.messages} == {
+        (None, None, None)
+    }
+    assert {each.instance_id for each in found} == {None}
