@@ -21,9 +21,9 @@ import typer
 from error_words import ANSWERS, FAILURES, FIELDS
 from layout import page
 
-from corral.base.configuration import FILE_SUFFIX, load, secret_names
 from corral.base.log import LOG_EVENTS
 from corral.base.metrics import MetricFamily, Metrics
+from corral.base.settings.configuration import FILE_SUFFIX, load, secret_names
 from corral.cache import registry
 from corral.cli.exit_codes import MEANINGS
 from corral.cli.main import cli

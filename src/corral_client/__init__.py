@@ -46,7 +46,6 @@ from corral_client.models.instances import (
     Instance,
     InstanceCost,
     Operation,
-    Plan,
     Progress,
     VolumeMount,
 )
@@ -64,6 +63,7 @@ from corral_client.models.machines import (
     Volume,
     WebTerminal,
 )
+from corral_client.models.plans import Plan
 from corral_client.models.records import AuditLine, Delivery, Identity, Orphan, OrphanReport, StuckInstance
 from corral_client.models.resources import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.sync.client import Client

@@ -9,9 +9,10 @@ from typing import Unpack
 
 from corral_client.events import AsyncEvents
 from corral_client.instance_reads import AsyncInstanceReads, path_of
-from corral_client.models.instances import Action, Created, Instance, Plan, Progress
+from corral_client.models.instances import Action, Created, Instance, Progress
 from corral_client.models.leases import LastUse
 from corral_client.models.orders import LeaseOrder, Order, StartTerms, body_of, camel, lease_body
+from corral_client.models.plans import Plan
 from corral_client.transport import Transport
 from corral_client.watching import Aim, watch
 

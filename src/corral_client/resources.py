@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from urllib.parse import quote
 
-from corral_client.models.instances import Operation, Plan
+from corral_client.models.instances import Operation
 from corral_client.models.orders import BillingMode
+from corral_client.models.plans import Plan
 from corral_client.models.resources import (
     Job,
     JobPage,

@@ -17,8 +17,8 @@ from corral.api.http.errors import STATUS_BY_CLASS, STATUS_BY_CODE
 from corral.api.openapi import errors
 from corral.app.bootstrap import pool_size
 from corral.app.role import Role
-from corral.base.configuration import load
 from corral.base.log import LOG_EVENTS
+from corral.base.settings.configuration import load
 from corral.cli.main import cli
 from corral.domain.errors import NEXT_STEPS
 from corral.domain.events import EventType

@@ -16,7 +16,7 @@ from support.processes.process import run, serving
 
 from corral.app import doctor
 from corral.base.clock import SystemClock
-from corral.base.configuration import load
+from corral.base.settings.configuration import load
 from corral.store.secrets.key_file import SecretKeyFile
 from corral.store.server.target import DatabaseTarget
 from novitasim.testing import start_simulator

@@ -33,8 +33,8 @@ from support.provider.upstream import upstream
 
 from corral.app.runtime import probe_policy
 from corral.base.clock import SystemClock
-from corral.base.configuration import load
 from corral.base.metrics import Metrics
+from corral.base.settings.configuration import load
 from corral.cloud.novita.account import opened_account
 from corral.domain.errors import CircuitOpenError, CloudError, CloudTransientError
 from corral.domain.health.checks import HealthCheckSpec

@@ -18,8 +18,8 @@ from support.http.servers import unused_port
 from support.processes.process import Running, quicken, serving
 from support.provider.upstream import upstream
 
-from corral.base import tracing
 from corral.base.clock import SystemClock
+from corral.base.tracing import tracing
 from corral.domain.errors import SettingsError
 
 CREATE_BODY = {"name": "traced", "productName": "RTX 4090 24GB", "templateId": "107672"}
@@ -151,7 +151,7 @@ def test_without_traces_nothing_of_opentelemetry_is_imported() -> None:
 
 def test_traces_without_the_package_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the start, with what to install."""
-    monkeypatch.delitem(sys.modules, "corral.base.otel_tracing", raising=False)
+    monkeypatch.delitem(sys.modules, "corral.base.tracing.otel", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
     with pytest.raises(SettingsError, match=r"CORRAL_TRACING.*corral\[otel\]"):

@@ -17,12 +17,13 @@ from corral.app.http_app import build_http_side
 from corral.app.process import DependencyMonitor, Process
 from corral.app.role import Role
 from corral.app.runtime import open_runtime
-from corral.base import fd_limit, tracing
+from corral.base import fd_limit
 from corral.base.clock import SharedClock
 from corral.base.log import log
 from corral.base.metrics import Metrics
-from corral.base.settings import HttpSettings, Settings
+from corral.base.settings.settings import HttpSettings, Settings
 from corral.base.supervision import BackgroundTask
+from corral.base.tracing import tracing
 from corral.cache.registry import CacheCollector
 from corral.domain.errors import SettingsError
 from corral.engine.build import build_engine

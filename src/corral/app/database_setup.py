@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 from corral.base.clock import Clock
-from corral.base.settings import Settings
+from corral.base.settings.settings import Settings
 from corral.domain.errors import SettingsError
 from corral.jobs import pgqueuer_adapter
 from corral.store.server.embedded import EmbeddedServer

@@ -22,8 +22,8 @@ from pydantic import SecretStr
 
 from corral import __version__
 from corral.base.clock import Clock
-from corral.base.configuration import Configuration
-from corral.base.settings import Settings
+from corral.base.settings.configuration import Configuration
+from corral.base.settings.settings import Settings
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.simulated import API_KEY, SimulatedProvider

@@ -12,7 +12,7 @@ from corral.api.http.process_health import ProcessHealth
 from corral.api.middleware.proxy_login import ProxyLogin
 from corral.api.middleware.response_cache import ResponseCache
 from corral.app.role import Role
-from corral.base.settings import HttpSettings
+from corral.base.settings.settings import HttpSettings
 from corral.base.supervision import BackgroundTask
 from corral.dashboard import files
 from corral.domain.rate_limit import RateLimit

@@ -14,7 +14,7 @@ from corral.app.database_setup import migrate_database, opened_database
 from corral.app.runtime import open_runtime
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
-from corral.base.settings import Settings
+from corral.base.settings.settings import Settings
 from corral.domain.errors import GoalRefusedError
 from corral.engine.build import build_engine
 from corral.engine.events.publisher import SEND_WEBHOOK

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from corral.base.clock import Clock
 from corral.base.metrics import Metrics
-from corral.base.settings import Settings
+from corral.base.settings.settings import Settings
 from corral.cloud.novita.account import opened_account
 from corral.cloud.simulated import opened_provider
 from corral.domain.lifecycle.policy import Policy

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from corral import __version__
 from corral.base.clock import Clock
-from corral.base.settings import Settings
+from corral.base.settings.settings import Settings
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.novita.raw import RawCalls
 from corral.cloud.simulated import opened_provider

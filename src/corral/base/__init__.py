@@ -2,6 +2,6 @@
 What every layer may use: clock, settings, logs, metrics and traces, file locks, descriptor limits.
 
 Called by everything above the domain. Calls only the domain.
-Rule: only `clock.py` reads the clock, only `configuration.py` reads the environment.
-Start with `settings.py`.
+Rule: only `clock.py` reads the clock, only `settings/configuration.py` reads the environment.
+Start with `settings/settings.py`.
 """

@@ -17,8 +17,8 @@ from typing import Any, Final, TextIO, cast
 import structlog
 from pydantic import SecretStr
 
-from corral.base import tracing
 from corral.base.log_writer import QueuedWriter
+from corral.base.tracing import tracing
 
 LOG_EVENTS: Final[dict[str, str]] = {
     "service.starting": "The process starts; says which version and role.",

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from corral.base.clock import Clock
 from corral.base.metrics import MetricFamily, blank
-from corral.base.settings import CacheSettings
+from corral.base.settings.settings import CacheSettings
 from corral.cache.cache import Cache
 from corral.domain.errors import NotFoundError
 

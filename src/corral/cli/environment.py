@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from corral.domain.errors import SettingsError
 
 if TYPE_CHECKING:
-    from corral.base.configuration import Configuration
     from corral.base.log_writer import QueuedWriter
+    from corral.base.settings.configuration import Configuration
 
 _MOST_SECRET_BYTES: Final = 65_536
 """More than a key or an address has; a file or device given by mistake is not read whole."""
@@ -25,7 +25,7 @@ _MOST_SECRET_BYTES: Final = 65_536
 
 def configuration(command_line: Mapping[str, str]) -> Configuration:
     """Every setting; raises SettingsError that names each bad one."""
-    from corral.base.configuration import FILE_SUFFIX, load, secret_files  # noqa: PLC0415  # see above
+    from corral.base.settings.configuration import FILE_SUFFIX, load, secret_files  # noqa: PLC0415  # see above
 
     environ, dotenv = os.environ, _dotenv(Path(".env"))  # noqa: TID251  # the one place
     named = secret_files(environ, dotenv=dotenv)

@@ -11,20 +11,8 @@ from typing import Annotated
 import typer
 
 import corral_client
-from corral.cli.commands import (
-    budgets,
-    change,
-    costs,
-    create,
-    inspect,
-    instance,
-    keys,
-    labels,
-    lease,
-    listing,
-    login,
-    records,
-)
+from corral.cli.commands import change, create, inspect, instance, keys, labels, lease, listing, login, records
+from corral.cli.commands.costs import budgets, costs
 from corral.cli.commands.machine import forward, logs, ssh, top
 from corral.cli.commands.service import doctor, recovery, serve, verify
 from corral.cli.completion import rejoin_words
@@ -48,9 +36,9 @@ for group in (
     *(inspect, records, login, serve, doctor, verify, recovery),
 ):
     cli.add_typer(group.commands)
-cli.add_typer(costs.commands, rich_help_panel="Look inside")
-cli.add_typer(keys.commands, rich_help_panel="Access")
+cli.add_typer(costs.commands, rich_help_panel="Costs")
 cli.add_typer(budgets.commands, rich_help_panel="Costs")
+cli.add_typer(keys.commands, rich_help_panel="Access")
 
 
 @cli.callback()

@@ -21,10 +21,10 @@ from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.cloud.breaker import Breaker, BreakerState, Ticket
 from corral.cloud.exchange import Answer, Call, CallOutcome, Exchange, FaultError, Service
-from corral.cloud.lanes import Permit
-from corral.cloud.refusals import RefusalPause
-from corral.cloud.sample_share import SampleShare
-from corral.cloud.throttle import Throttle
+from corral.cloud.rate_limit.lanes import Permit
+from corral.cloud.rate_limit.refusals import RefusalPause
+from corral.cloud.rate_limit.sample_share import SampleShare
+from corral.cloud.rate_limit.throttle import Throttle
 from corral.domain.errors import CircuitOpenError
 from corral.domain.timing import delay, jittered
 

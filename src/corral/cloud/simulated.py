@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from corral.base.clock import Clock
 from corral.base.file_lock import FileLock
 from corral.base.log import log
-from corral.base.settings import Settings
+from corral.base.settings.settings import Settings
 from corral.domain.errors import CloudTransientError, SettingsError
 
 API_KEY = "simulated"

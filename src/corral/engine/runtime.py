@@ -9,7 +9,7 @@ from datetime import datetime
 
 from corral.base.clock import Clock
 from corral.base.metrics import Metrics
-from corral.base.settings import Settings
+from corral.base.settings.settings import Settings
 from corral.cloud.guarded import Reachability
 from corral.cloud.port import Cloud
 from corral.cloud.simulated import SimulatedProvider

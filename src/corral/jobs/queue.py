@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from corral.base import tracing
 from corral.base.log import correlation_id
+from corral.base.tracing import tracing
 from corral.domain.audit import AuditEntry
 from corral.jobs import pause, statements
 from corral.jobs.driver import QUEUE

@@ -27,7 +27,7 @@ from corral.views.container import (
     ports_of,
     volumes_of,
 )
-from corral.views.lease import RequestedLease, requested_lease
+from corral.views.leases.lease import RequestedLease, requested_lease
 from corral.views.schemas import TEMPLATE_ID
 
 

@@ -23,7 +23,7 @@ from corral.domain.operation import ENDED, InstanceWithOperation, Operation
 from corral.domain.placement.pricing import usd
 from corral.domain.timing import iso
 from corral.views.container import env_of, ports_of, volumes_of
-from corral.views.lease import lease_details
+from corral.views.leases.lease import lease_details
 from corral.views.schemas import (
     CheckError,
     ConnectionDetails,

@@ -21,7 +21,7 @@ from corral.views.container import (
     SecretNames,
     Volumes,
 )
-from corral.views.lease import LeaseDetails
+from corral.views.leases.lease import LeaseDetails
 
 TEMPLATE_ID = "Null when the request gave an image only, or Corral did not create it; then `image` is null, too."
 Time = Annotated[str, Meta(description="ISO 8601, UTC, with milliseconds.")]

@@ -10,7 +10,7 @@ from msgspec import Meta
 from corral.domain.operation import OperationKind
 from corral.domain.placement.catalog import BillingMode
 from corral.views.container import Image
-from corral.views.lease import EndsAt, EndsBecause, EndsReason, NotifiedAt, Quiet
+from corral.views.leases.lease import EndsAt, EndsBecause, EndsReason, NotifiedAt, Quiet
 from corral.views.schemas import TEMPLATE_ID, DataKeptUntil, ErrorDetails, InstanceDetails, Labels, Time
 
 

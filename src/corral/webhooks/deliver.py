@@ -19,9 +19,9 @@ from typing import Self
 import aiohttp
 
 from corral import __version__
-from corral.base import tracing
 from corral.base.clock import Clock
 from corral.base.network_errors import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
+from corral.base.tracing import tracing
 from corral.domain.delivery import DeliveryAttempt, WebhookFormat, receiver_parts
 from corral.domain.health.network_faults import status_category
 from corral.webhooks.guard import AddressGuard

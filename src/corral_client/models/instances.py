@@ -1,4 +1,4 @@
-"""Responses about instances, typed: what they are, receipts, plans, operations and events."""
+"""Responses about instances, typed: what they are, receipts, operations and events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from corral_client.models.budgets import PlannedBudget
 from corral_client.models.leases import Lease
 
 GONE: Final = frozenset({"deleting", "terminated"})
@@ -229,40 +228,6 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message: str = ""
     operation_id: str
     estimated_ready_time: datetime | None = None
-
-
-class Offer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One offer that would serve."""
-
-    region: str
-    cluster_id: str
-    product_id: str
-    product_name: str
-    billing_mode: str
-    price_per_gpu: float
-    price: float
-    cpu_per_gpu: int
-    memory_per_gpu: int
-
-
-class RejectedOffer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One offer that would not, or a whole region when the product is None."""
-
-    region: str
-    product_id: str | None = None
-    billing_mode: str | None = None
-    price_per_gpu: float | None = None
-    reason: str
-    message: str
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a create would try, best first, and what it would not and why."""
-
-    candidates: list[Offer]
-    rejected: list[RejectedOffer] = []
-    budgets: list[PlannedBudget] = []
-    """Those that would have to allow it; of `instances.plan` only."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

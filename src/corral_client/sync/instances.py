@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from corral_client.instances import WAIT_SECONDS, AsyncInstanceHandle, AsyncInstances, OnProgress
-from corral_client.models.instances import Action, Created, Instance, Plan, Progress
+from corral_client.models.instances import Action, Created, Instance, Progress
 from corral_client.models.leases import LastUse
 from corral_client.models.orders import LeaseOrder, Order, StartTerms
+from corral_client.models.plans import Plan
 from corral_client.sync.instance_reads import InstanceReads
 from corral_client.sync.looping import LoopThread
 from corral_client.watching import Aim

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from corral_client.models.instances import Operation, Plan
+from corral_client.models.instances import Operation
 from corral_client.models.orders import BillingMode
+from corral_client.models.plans import Plan
 from corral_client.models.resources import Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.resources import AsyncJobs, AsyncOperations, AsyncProducts, AsyncTemplates
 from corral_client.sync.looping import LoopThread

@@ -11,7 +11,7 @@ from support.clock.racing import RacingClock
 from support.provider.guarding import Guarding, guarding
 
 from corral.cloud.breaker import BreakerState
-from corral.cloud.rate_limit_state import FIRST_LIMIT
+from corral.cloud.rate_limit.state import FIRST_LIMIT
 from corral.domain.costs.bill import BillCategory, BillCycle
 from corral.domain.errors import CircuitOpenError, CloudTransientError
 from novitasim.server.clock import SteppedClock

@@ -14,7 +14,7 @@ import yaml
 from support.suite.pages import ROOT
 
 import corral
-from corral.base.configuration import FILE_SUFFIX, load, secret_names
+from corral.base.settings.configuration import FILE_SUFFIX, load, secret_names
 
 DEPLOY = ROOT / "deploy"
 OLDEST_KUBERNETES = "1.30"

@@ -9,7 +9,7 @@ from support.clock.clocks import SteppedClock
 from support.clock.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.base.settings import CacheSettings
+from corral.base.settings.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.access import SHOWN, Access
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.clock.clocks import SteppedClock
 
-from corral.base.settings import CacheSettings
+from corral.base.settings.settings import CacheSettings
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheCollector, CacheName, CacheRegistry, cache_name
 from corral.domain.errors import CloudTransientError, NotFoundError

@@ -12,10 +12,10 @@ from support.clock.waiting import until
 from support.provider.rate_limit_store import MemoryRateLimitStore
 
 from corral.base.metrics import Metrics
-from corral.cloud.lanes import Permit
-from corral.cloud.permits_ahead import AHEAD_SECONDS
-from corral.cloud.rate_limit_state import decoded
-from corral.cloud.throttle import (
+from corral.cloud.rate_limit.lanes import Permit
+from corral.cloud.rate_limit.permits_ahead import AHEAD_SECONDS
+from corral.cloud.rate_limit.state import decoded
+from corral.cloud.rate_limit.throttle import (
     LOCAL_SECONDS,
     MOST_IN_FLIGHT,
     MOST_READS_IN_FLIGHT,

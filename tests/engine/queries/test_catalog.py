@@ -9,7 +9,7 @@ import pytest
 from support.clock.clocks import SteppedClock
 from support.provider.catalog_provider import RTX_3090, RTX_4090, RTX_4090_HF, TEMPLATE, CatalogProvider
 
-from corral.base.settings import CacheSettings
+from corral.base.settings.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import CloudRefusedError, CloudTransientError, NotFoundError, SpecInvalidError
 from corral.domain.placement.catalog import BillingMode

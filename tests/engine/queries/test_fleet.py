@@ -11,8 +11,8 @@ from support.engines.engine_steps import REQUEST
 from support.engines.fleets import a_fleet
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
-from corral.cloud.rate_limit_state import RateLimiterState, encoded
-from corral.cloud.rate_limiter import RateLimiter
+from corral.cloud.rate_limit.rate_limiter import RateLimiter
+from corral.cloud.rate_limit.state import RateLimiterState, encoded
 from corral.domain.lifecycle.phases import Phase
 from corral.engine.queries.fleet import Fleet, History
 from corral.jobs.queue import JobStatus, NewJob

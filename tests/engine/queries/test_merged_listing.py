@@ -16,7 +16,7 @@ from support.provider.rate_limit_store import MemoryRateLimitStore
 
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
-from corral.base.settings import CacheSettings, ProviderSettings
+from corral.base.settings.settings import CacheSettings, ProviderSettings
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.breaker import BreakerState
 from corral.cloud.novita.account import GuardedCloud, opened_account

@@ -11,7 +11,7 @@ from support.clock.clocks import SteppedClock
 from support.clock.waiting import until
 from support.engines.event_env import EventEnv
 
-from corral.base.settings import CacheSettings
+from corral.base.settings.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.engine.queries.cache_invalidation import CacheInvalidation, forget_on_commit
 from corral.store.server.target import DatabaseTarget

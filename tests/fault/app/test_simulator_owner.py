@@ -12,7 +12,7 @@ from support.clock.waiting import until
 from support.processes.process import Running, serving
 
 from corral.base.clock import SystemClock
-from corral.base.configuration import load
+from corral.base.settings.configuration import load
 from corral.cloud.simulated import API_PATH, SimulatedProvider, opened_provider
 from corral.domain.errors import SettingsError
 

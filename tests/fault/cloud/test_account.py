@@ -13,7 +13,7 @@ from support.provider.rate_limit_store import MemoryRateLimitStore
 from support.provider.upstream import Answering, answering, never, upstream
 
 from corral.base.metrics import Metrics
-from corral.base.settings import ProviderSettings
+from corral.base.settings.settings import ProviderSettings
 from corral.cloud.breaker import BreakerState
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.port import Cloud

@@ -16,7 +16,7 @@ from support.provider.upstream import Answering, answering, never, refusing, ups
 
 from corral.cloud.breaker import FIRST_PAUSE_SECONDS, MOST_TRIALS, BreakerState
 from corral.cloud.novita.client import METRICS_PATH
-from corral.cloud.rate_limit_state import FIRST_LIMIT
+from corral.cloud.rate_limit.state import FIRST_LIMIT
 from corral.domain.errors import CircuitOpenError, CloudTransientError
 from corral.domain.machine.utilization import Period
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from corral.base.configuration import load
+from corral.base.settings.configuration import load
 from corral.cloud.breaker import (
     FAILURES_TO_OPEN,
     FIRST_PAUSE_SECONDS,

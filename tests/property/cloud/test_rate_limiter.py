@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from corral.cloud.learned_limit import LEAST_LIMIT, MOST_LIMIT
-from corral.cloud.rate_limit_state import RateLimiterState, decoded, encoded
-from corral.cloud.rate_limiter import URGENT_SECONDS, Grant, RateLimiter
+from corral.cloud.rate_limit.learned_limit import LEAST_LIMIT, MOST_LIMIT
+from corral.cloud.rate_limit.rate_limiter import URGENT_SECONDS, Grant, RateLimiter
+from corral.cloud.rate_limit.state import RateLimiterState, decoded, encoded
 
 START = 1_890_000_000.0
 MINUTE = 60.0

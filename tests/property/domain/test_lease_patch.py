@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from corral.domain.leases.lease import Lease
 from corral.domain.requests.lease import LeaseDefaults, changed, read_lease, read_lease_change
-from corral.views.lease import requested_lease
+from corral.views.leases.lease import requested_lease
 
 DURATIONS = st.sampled_from(["1m", "90s", "30m", "1h30m", "8h", "2d"])
 PERCENT = st.sampled_from([0.5, 5.0, 10.0, 99.5, 100.0])

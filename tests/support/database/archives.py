@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from corral.app import offline_tasks
-from corral.base.configuration import load
-from corral.base.settings import Settings
+from corral.base.settings.configuration import load
+from corral.base.settings.settings import Settings
 from corral.engine.recovery.archive import Header
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Connection, Database

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from corral.base.metrics import Metrics
-from corral.base.settings import Settings
+from corral.base.settings.settings import Settings
 from corral.cloud.novita.client import NovitaCloud
 from corral.domain.errors import CloudError, CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError
 from corral.domain.health.checks import HealthCheckSpec, ProbeFailure

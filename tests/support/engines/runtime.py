@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from corral.base.clock import Clock
-from corral.base.configuration import load
 from corral.base.metrics import Metrics
-from corral.base.settings import Settings
+from corral.base.settings.configuration import load
+from corral.base.settings.settings import Settings
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.cloud.port import Cloud

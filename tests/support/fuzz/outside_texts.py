@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from dotenv import dotenv_values
 
-from corral.base.configuration import load
+from corral.base.settings.configuration import load
 from corral.domain.errors import MalformedError, SettingsError
 from corral.domain.health.checks import BODY_LIMIT, answer_failure
 from corral.engine.recovery import archive

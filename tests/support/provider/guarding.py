@@ -14,7 +14,7 @@ from corral.cloud.exchange import Answer, Call
 from corral.cloud.guarded import GuardedExchange
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
-from corral.cloud.throttle import Throttle
+from corral.cloud.rate_limit.throttle import Throttle
 from support.clock.clocks import SteppedClock
 from support.provider.rate_limit_store import MemoryRateLimitStore
 

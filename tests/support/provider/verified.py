@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from corral.app import verification
-from corral.base.configuration import load
-from corral.base.settings import Settings
+from corral.base.settings.configuration import load
+from corral.base.settings.settings import Settings
 from novitasim import settings as simulator_settings
 from novitasim.testing import Simulated, start_simulator
 

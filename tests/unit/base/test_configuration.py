@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.base.configuration import load, secret_files
+from corral.base.settings.configuration import load, secret_files
 from corral.domain.errors import SettingsError
 
 

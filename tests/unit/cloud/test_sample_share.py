@@ -6,9 +6,9 @@ import pytest
 from support.clock.clocks import SteppedClock
 from support.provider.rate_limit_store import MemoryRateLimitStore
 
-from corral.cloud.rate_limit_state import decoded
-from corral.cloud.rate_limiter import RateLimiter
-from corral.cloud.sample_share import SampleShare
+from corral.cloud.rate_limit.rate_limiter import RateLimiter
+from corral.cloud.rate_limit.sample_share import SampleShare
+from corral.cloud.rate_limit.state import decoded
 from corral.domain.errors import CloudTransientError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.base.configuration import load
+from corral.base.settings.configuration import load
 from corral.domain.errors import SettingsError
 from corral.store.secrets.key_file import SecretKeyFile, is_too_open
 from corral.store.secrets.sealing import SecretKey, UnsealError

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from corral.domain.costs.parts import UsagePart
 from corral.domain.costs.totals import Cost
-from corral.views.cost_export import ExportFormat, columns, header, lines
+from corral.views.costs.export import ExportFormat, columns, header, lines
 
 START = datetime(2026, 11, 30, 22, 15, 30, 400_000, tzinfo=UTC)
 GPU = UsagePart(

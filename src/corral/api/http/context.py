@@ -14,8 +14,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from corral.base import tracing
 from corral.base.clock import Clock
+from corral.base.tracing import tracing
 from corral.domain.access import Caller
 from corral.domain.audit import AuditEntry
 from corral.domain.errors import CorralError, FieldProblem

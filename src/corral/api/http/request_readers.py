@@ -13,7 +13,7 @@ from corral.domain.leases.changes import Extension
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.observation.adoption import Adoption
 from corral.domain.requests.action import read_command_options
-from corral.domain.requests.budget import read_budget
+from corral.domain.requests.costs.budget import read_budget
 from corral.domain.requests.create import CreateDefaults, RequestedInstance, read_adoption, read_create_request
 from corral.domain.requests.fields import Problems
 from corral.domain.requests.key import KeyRequest, read_key_request

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from corral.base.settings import ProxyLoginSettings
+from corral.base.settings.settings import ProxyLoginSettings
 from corral.domain.access import Access, Caller
 from corral.domain.errors import SettingsError, UnauthorisedError
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from corral.base import tracing
-from corral.base.tracing import NO_SPAN, Span, SpanKind
+from corral.base.tracing import tracing
+from corral.base.tracing.tracing import NO_SPAN, Span, SpanKind
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope

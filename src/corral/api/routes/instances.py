@@ -30,7 +30,7 @@ from corral.engine.engine import Engine
 from corral.engine.queries.instances import InstanceQueries
 from corral.engine.queries.merged_listing import ListingOptions
 from corral.store.tables.fleet.instance_pages import InstanceFilter
-from corral.views.costs import instance_cost
+from corral.views.costs.costs import instance_cost
 from corral.views.create_request import CreateRequestDetails, create_request_details
 from corral.views.instance import InstanceView, operation_details
 from corral.views.listing import ComprehensiveList, comprehensive_list

@@ -9,14 +9,14 @@ from pydantic import SecretStr
 
 from corral.base.clock import Clock
 from corral.base.metrics import Metrics
-from corral.base.settings import ProviderSettings
+from corral.base.settings.settings import ProviderSettings
 from corral.cloud.breaker import Breaker, default_threshold
 from corral.cloud.guarded import GuardedExchange, Reachability
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
-from corral.cloud.rate_limiter import RateLimitStore
-from corral.cloud.sample_share import SampleShare
-from corral.cloud.throttle import Throttle
+from corral.cloud.rate_limit.rate_limiter import RateLimitStore
+from corral.cloud.rate_limit.sample_share import SampleShare
+from corral.cloud.rate_limit.throttle import Throttle
 
 
 class GuardedCloud(NovitaCloud):

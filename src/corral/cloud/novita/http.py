@@ -23,12 +23,12 @@ import msgspec
 from pydantic import SecretStr
 
 from corral import __version__
-from corral.base import tracing
 from corral.base.clock import Clock
 from corral.base.log import is_debugging, log
+from corral.base.tracing import tracing
 from corral.cloud.exchange import Answer, Call, FaultError
 from corral.cloud.novita import faults, wire
-from corral.cloud.throttle import MOST_IN_FLIGHT, URGENT_IN_FLIGHT
+from corral.cloud.rate_limit.throttle import MOST_IN_FLIGHT, URGENT_IN_FLIGHT
 
 MOST_PROBLEM_BYTES: Final = 64 * 1024
 """A refusal is a few hundred bytes; of a longer one only the status counts."""

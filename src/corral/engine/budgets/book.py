@@ -9,7 +9,7 @@ from corral.domain.audit import AuditEntry
 from corral.domain.budgets.budget import Budget, Standing, standing
 from corral.domain.errors import NotFoundError
 from corral.domain.placement.pricing import usd_text
-from corral.domain.requests.budget import is_budget_name
+from corral.domain.requests.costs.budget import is_budget_name
 from corral.store.session.database import Connection, Database
 from corral.store.tables.callers import audit
 from corral.store.tables.costs import budgets

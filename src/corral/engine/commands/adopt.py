@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from corral.base import tracing
 from corral.base.clock import Clock
 from corral.base.log import correlation_id
+from corral.base.tracing import tracing
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud
 from corral.domain.audit import AuditEntry

@@ -16,8 +16,8 @@ from typing import Final
 
 import structlog
 
-from corral.base import tracing
 from corral.base.clock import Clock
+from corral.base.tracing import tracing
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.budgets.admission import BudgetRefusal, WantedReservation, refused

@@ -12,7 +12,7 @@ from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, CostScope, GroupBy, UnknownUsage
 from corral.domain.instance import InstanceId
-from corral.domain.requests.costs import CostRequest
+from corral.domain.requests.costs.period import CostRequest
 from corral.store.session.database import Database
 from corral.store.tables.costs import usage
 from corral.store.tables.costs.totals import daily_totals, hourly_rate, totals

@@ -8,10 +8,10 @@ from typing import Final
 
 from corral.base.clock import Clock
 from corral.domain.costs.forecast import month_of
-from corral.domain.requests.costs import CostRequest
+from corral.domain.requests.costs.period import CostRequest
 from corral.store.session.database import Database
 from corral.store.tables.costs.exported import exported
-from corral.views.cost_export import ExportFormat, header, lines
+from corral.views.costs.export import ExportFormat, header, lines
 
 PAGE_SPANS: Final = 1000
 """Larger, and a piece of spans that last for a month has more than 30,000 lines; smaller, and more queries are made."""

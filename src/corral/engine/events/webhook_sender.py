@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from corral.base import tracing
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import Metrics
+from corral.base.tracing import tracing
 from corral.domain.audit import AuditEntry
 from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus, WebhookFormat, receiver_parts
 from corral.domain.errors import NotFoundError

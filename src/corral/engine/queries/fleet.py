@@ -18,9 +18,9 @@ from prometheus_client.registry import Collector
 from corral.base.clock import Clock
 from corral.base.metrics import MetricFamily, blank
 from corral.cache.cache import Cache
-from corral.cloud import rate_limit_state
 from corral.cloud.guarded import Reachability
-from corral.cloud.rate_limiter import RateLimiter
+from corral.cloud.rate_limit import state as rate_limit_state
+from corral.cloud.rate_limit.rate_limiter import RateLimiter
 from corral.domain.costs.totals import Cost, dollars
 from corral.domain.errors import StoreUnavailableError
 from corral.jobs.queue import Backlog, JobQueue

@@ -16,10 +16,10 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from corral.base import tracing
 from corral.base.log import log
 from corral.base.metrics import ActionEnd, ReconcileEnd
-from corral.base.tracing import Span, SpanKind
+from corral.base.tracing import tracing
+from corral.base.tracing.tracing import Span, SpanKind
 from corral.domain.errors import IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.creation import maybe_created

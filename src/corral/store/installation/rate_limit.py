@@ -27,7 +27,7 @@ _WRITE: Final = "UPDATE corral_provider_budget SET state = $1"
 
 
 class DatabaseRateLimitStore:
-    """The rate limit store of `cloud/rate_limiter.py`, in the database."""
+    """The rate limit store of `cloud/rate_limit/rate_limiter.py`, in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from corral.base.settings import StoreSettings
+from corral.base.settings.settings import StoreSettings
 from corral.domain.errors import SettingsError
 from corral.domain.lifecycle.creation import KEY_UNUSABLE
 from corral.store.secrets.sealing import KEY_BYTES, SecretKey

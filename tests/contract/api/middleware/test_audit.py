@@ -14,8 +14,8 @@ from support.http.served_api import opened as opened_front
 from support.http.service import Service, serving
 
 from corral.base.clock import SystemClock
-from corral.base.configuration import load
 from corral.base.metrics import Metrics
+from corral.base.settings.configuration import load
 from corral.cache.registry import CacheRegistry
 from corral.domain.access import LOCAL, Access
 from corral.domain.audit import AuditEntry

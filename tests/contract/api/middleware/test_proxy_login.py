@@ -14,7 +14,7 @@ from support.http.service import Answer, Service, error_of, serving
 
 from corral.api.middleware.proxy_login import ProxyLogin
 from corral.base.clock import SystemClock
-from corral.base.configuration import load
+from corral.base.settings.configuration import load
 from corral.domain.access import Access
 from corral.domain.errors import SettingsError
 from corral.domain.rate_limit import RateLimit

@@ -17,9 +17,9 @@ from corral.api.http.request_readers import read_budget_body
 from corral.api.middleware.auth import ADMIN, VIEWER
 from corral.api.middleware.idempotency import REPORTS_PROBLEMS
 from corral.api.openapi.document import with_body
-from corral.domain.requests.budget import BUDGET_BODY
+from corral.domain.requests.costs.budget import BUDGET_BODY
 from corral.engine.engine import Engine
-from corral.views.budgets import BudgetDetails, BudgetList, budget_details
+from corral.views.costs.budgets import BudgetDetails, BudgetList, budget_details
 
 ONE: Final = "/api/budgets/{budget_name:str}"
 

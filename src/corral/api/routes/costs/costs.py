@@ -11,9 +11,9 @@ from litestar.params import QueryParameter
 from corral.api.http.parameters import PRINTABLE
 from corral.api.middleware.auth import VIEWER
 from corral.domain.errors import SpecInvalidError
-from corral.domain.requests.costs import LONGEST_GROUPING, LONGEST_TIME, MOST_GROUPS, read_cost_request
+from corral.domain.requests.costs.period import LONGEST_GROUPING, LONGEST_TIME, MOST_GROUPS, read_cost_request
 from corral.engine.costs.cost_queries import CostQueries
-from corral.views.costs import CostDetails, cost_details
+from corral.views.costs.costs import CostDetails, cost_details
 
 PeriodStart = Annotated[
     str | None,

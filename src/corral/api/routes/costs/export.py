@@ -13,9 +13,9 @@ from corral.api.http.text_stream import TextStream
 from corral.api.middleware.auth import VIEWER
 from corral.api.routes.costs.costs import PeriodEnd, PeriodStart
 from corral.domain.errors import SpecInvalidError
-from corral.domain.requests.costs import read_cost_request
+from corral.domain.requests.costs.period import read_cost_request
 from corral.engine.costs.exports import CostExports
-from corral.views.cost_export import ExportFormat
+from corral.views.costs.export import ExportFormat
 
 _CONTENT: Final = (b"content-type", b"text/csv; charset=utf-8; header=present")
 

@@ -8,7 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from corral.api.middleware.auth import VIEWER
 from corral.engine.costs.account import AccountQueries
 from corral.engine.costs.forecasts import CostForecasts
-from corral.views.cost_forecast import AccountDetails, ForecastDetails, account_details, forecast_details
+from corral.views.costs.forecast import AccountDetails, ForecastDetails, account_details, forecast_details
 
 
 def handlers(forecasts: CostForecasts, account: AccountQueries) -> list[HTTPRouteHandler]:

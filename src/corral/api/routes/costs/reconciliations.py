@@ -17,10 +17,10 @@ from corral.api.http.request_readers import decoded
 from corral.api.middleware.auth import ADMIN, VIEWER
 from corral.api.openapi.document import with_body
 from corral.domain.errors import FieldProblem, NotFoundError, SpecInvalidError
+from corral.domain.requests.costs.reconciliation import DAY_PATTERN, RECONCILE_BODY, read_day, read_reconcile_request
 from corral.domain.requests.fields import InvalidFieldError
-from corral.domain.requests.reconciliation import DAY_PATTERN, RECONCILE_BODY, read_day, read_reconcile_request
 from corral.engine.costs.bill_reconciler import BillReconciler
-from corral.views.reconciliation import DayComparison, DayComparisons, day_comparison
+from corral.views.costs.reconciliation import DayComparison, DayComparisons, day_comparison
 
 DAYS_LISTED: Final = 31
 _COMPARED: Final = ResponseSpec(data_container=DayComparison, description="The day with its machines.")

@@ -18,7 +18,7 @@ from corral.api.openapi.document import with_body
 from corral.domain.requests.fields import BOOLEAN, Field, body_schema
 from corral.domain.timing import iso
 from corral.engine.engine import Engine
-from corral.views.auto_stop import JudgedFleet, LeaseEnd, LeaseStats
+from corral.views.leases.auto_stop import JudgedFleet, LeaseEnd, LeaseStats
 
 _DRY_RUN: Final = "Anything but `false`, or nothing: only report."
 _TRIGGER_BODY: Final = body_schema(

@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from corral.api.http.bodies import filled
 from corral.api.middleware.auth import ADMIN
-from corral.base.configuration import settings_shown
-from corral.base.settings import Settings
+from corral.base.settings.configuration import settings_shown
+from corral.base.settings.settings import Settings
 
 
 class SettingDetails(msgspec.Struct, rename="camel"):

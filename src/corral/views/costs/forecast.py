@@ -14,7 +14,7 @@ from corral.domain.costs.totals import dollars
 from corral.domain.costs.usage import UsageCause
 from corral.domain.placement.pricing import usd
 from corral.domain.timing import iso
-from corral.views.costs import Amount, amount
+from corral.views.costs.costs import Amount, amount
 
 PerHour = Annotated[float, Meta(description="USD per hour: everything that is billed now.", examples=[1.32])]
 

@@ -23,9 +23,9 @@ from dotenv import dotenv_values
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from corral.base import settings as declarations
-from corral.base.setting_fields import HOLDS_TOKEN
-from corral.base.settings import Group, Settings
+from corral.base.settings import settings as declarations
+from corral.base.settings.fields import HOLDS_TOKEN
+from corral.base.settings.settings import Group, Settings
 from corral.base.urls import MASK, host_only, without_user
 from corral.domain.errors import SettingsError
 from corral.domain.leases.durations import duration_text

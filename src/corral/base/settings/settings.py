@@ -14,19 +14,19 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from corral.base import urls
-from corral.base.setting_fields import Duration, Networks, Origins, Words
-from corral.base.setting_fields import accepted as _accepted
-from corral.base.setting_fields import address as _address
-from corral.base.setting_fields import choice as _choice
-from corral.base.setting_fields import duration as _duration
-from corral.base.setting_fields import flag as _flag
-from corral.base.setting_fields import header as _header
-from corral.base.setting_fields import is_header_value as _is_header_value
-from corral.base.setting_fields import is_user_header as _is_user_header
-from corral.base.setting_fields import secret as _secret
-from corral.base.setting_fields import text as _text
-from corral.base.setting_fields import whole as _whole
-from corral.base.setting_fields import words as _words
+from corral.base.settings.fields import Duration, Networks, Origins, Words
+from corral.base.settings.fields import accepted as _accepted
+from corral.base.settings.fields import address as _address
+from corral.base.settings.fields import choice as _choice
+from corral.base.settings.fields import duration as _duration
+from corral.base.settings.fields import flag as _flag
+from corral.base.settings.fields import header as _header
+from corral.base.settings.fields import is_header_value as _is_header_value
+from corral.base.settings.fields import is_user_header as _is_user_header
+from corral.base.settings.fields import secret as _secret
+from corral.base.settings.fields import text as _text
+from corral.base.settings.fields import whole as _whole
+from corral.base.settings.fields import words as _words
 from corral.domain.delivery import WebhookFormat, receiver_address
 
 

@@ -11,7 +11,7 @@ from corral.domain.costs.reconciled_days import DayState, ReconciledDay
 from corral.domain.costs.reconciliation import Amounts, BillOutcome, MachineResult
 from corral.domain.placement.pricing import usd
 from corral.domain.timing import iso
-from corral.views.costs import Amount
+from corral.views.costs.costs import Amount
 
 
 class MachineComparison(msgspec.Struct, rename="camel"):

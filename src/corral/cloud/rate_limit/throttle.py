@@ -23,11 +23,11 @@ from typing import Final, TypeVar
 from corral.base.clock import Clock, is_set_within
 from corral.base.log import log
 from corral.base.metrics import Metrics
-from corral.cloud import rate_limit_state
-from corral.cloud.lanes import Lane, Permit, Waiter
-from corral.cloud.permits_ahead import PermitsAhead
-from corral.cloud.rate_limit_state import RateLimiterState
-from corral.cloud.rate_limiter import Grant, RateLimiter, RateLimitStore
+from corral.cloud.rate_limit import state as rate_limit_state
+from corral.cloud.rate_limit.lanes import Lane, Permit, Waiter
+from corral.cloud.rate_limit.permits_ahead import PermitsAhead
+from corral.cloud.rate_limit.rate_limiter import Grant, RateLimiter, RateLimitStore
+from corral.cloud.rate_limit.state import RateLimiterState
 from corral.domain.errors import CloudTransientError, StoreError
 
 Result = TypeVar("Result")

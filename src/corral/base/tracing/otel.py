@@ -27,7 +27,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from corral import __version__
 from corral.base.clock import Clock
 from corral.base.log import log
-from corral.base.tracing import Span, SpanKind
+from corral.base.tracing.tracing import Span, SpanKind
 
 LAST_SEND_SECONDS: Final = 2.0
 """How long the end of the process waits for the last spans. Longer, and a collector that hangs delays every restart;

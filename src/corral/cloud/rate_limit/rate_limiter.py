@@ -30,8 +30,8 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from corral.cloud import learned_limit
-from corral.cloud.rate_limit_state import EPSILON, WINDOW_SECONDS, RateLimiterState, counted, shifted
+from corral.cloud.rate_limit import learned_limit
+from corral.cloud.rate_limit.state import EPSILON, WINDOW_SECONDS, RateLimiterState, counted, shifted
 
 Result = TypeVar("Result")
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from corral.cloud.rate_limit_state import EPSILON, WINDOW_SECONDS, RateLimiterState
+from corral.cloud.rate_limit.state import EPSILON, WINDOW_SECONDS, RateLimiterState
 
 LEAST_LIMIT: Final = 30.0
 MOST_LIMIT: Final = 3000.0

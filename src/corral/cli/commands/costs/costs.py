@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from corral.base.clock import SystemClock
-from corral.cli.commands import reconcile
+from corral.cli.commands.costs import reconcile
 from corral.cli.cost_text import causes_table, forecast_lines, report_notes, report_table
 from corral.cli.options import Json, Url, connect, offered_label_names
 from corral.cli.output import print_json, print_line, print_note

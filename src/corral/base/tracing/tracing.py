@@ -99,7 +99,7 @@ def start(role: str, clock: Clock) -> None:
     """Turn traces on; raises SettingsError if OpenTelemetry is not installed. Call `stop` at the end."""
     global _tracing  # noqa: PLW0603  # of the process, like the configuration of the log
     try:
-        from corral.base.otel_tracing import OtelTracing  # noqa: PLC0415  # only if it is wanted
+        from corral.base.tracing.otel import OtelTracing  # noqa: PLC0415  # only if it is wanted
     except ImportError as error:
         raise SettingsError(
             "CORRAL_TRACING=true needs OpenTelemetry, which is not installed: pip install 'corral[otel]'"

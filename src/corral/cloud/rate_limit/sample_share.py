@@ -11,9 +11,9 @@ import math
 
 import msgspec
 
-from corral.cloud import rate_limit_state
-from corral.cloud.rate_limit_state import WINDOW_SECONDS
-from corral.cloud.rate_limiter import RateLimiter, RateLimitStore
+from corral.cloud.rate_limit import state as rate_limit_state
+from corral.cloud.rate_limit.rate_limiter import RateLimiter, RateLimitStore
+from corral.cloud.rate_limit.state import WINDOW_SECONDS
 from corral.domain.errors import ShareUsedUpError, StoreError
 
 RETRY_SECONDS = 10.0
