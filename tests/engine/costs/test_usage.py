@@ -102,6 +102,19 @@ async def test_a_listing_that_changes_nothing_confirms_usage_and_writes_no_row(
     assert (await cost(engine, instance_id=ready))[None].low - low == 30 * GPU_PRICE / 86400
 
 
+async def test_a_listing_that_is_not_complete_confirms_what_it_shows(engine: SteppedEngine, ready: InstanceId) -> None:
+    """A large account may never be listed as a whole; each row is then written once a minute at most."""
+    await engine.step(10)
+    low = (await cost(engine, instance_id=ready))[None].low
+    listing = replace(await engine.cloud.instances(), complete=False)
+    for seconds in (30, 31):
+        engine.clock.advance(seconds)
+        engine.sim.advance(seconds)
+        await engine.observer.observations.record(listing, began=engine.clock.now())
+        low_now = (await cost(engine, instance_id=ready))[None].low
+        assert low_now - low == (0 if seconds == 30 else 61 * GPU_PRICE / 86400)
+
+
 @pytest.mark.usefixtures("ready")
 async def test_an_unobserved_machine_may_have_stopped(engine: SteppedEngine) -> None:
     """Without a listing only the upper bound grows."""

@@ -170,7 +170,7 @@ def _every_listing_confirms(patch: pytest.MonkeyPatch) -> None:
 
 def _no_doubt(patch: pytest.MonkeyPatch) -> None:
     """Forgets the machine that a create call in doubt may have made."""
-    patch.setattr(changes, "_doubts", lambda _before, _after, _now: [])
+    patch.setattr(changes, "_calls", lambda _before, _after, _now: [])
 
 
 def _starts_when_seen(change: UsageChange) -> UsageChange:

@@ -44,15 +44,18 @@ def usage_changes(before: Instance | None, after: Instance, now: datetime) -> li
 
     *before* is None for an adopted machine, the usage of which begins with its record.
     """
-    doubts = [] if before is None else _doubts(before, after, now)
+    calls = [] if before is None else _calls(before, after, now)
     if after.provider_id is None or (before is not None and _is_alike(before, after)):
-        return doubts
-    if before is None or before.provider_id != after.provider_id:
+        return calls
+    left: list[UsageChange] = []
+    if before is not None and before.provider_id == after.provider_id:
+        found = [_same_machine(kind, before, after, now) for kind in UsageKind]
+    elif before is not None and _is_made_by_call(before, after):
+        found = [each for kind in UsageKind for each in _made_by_call(kind, before, after, now)]
+    else:
         left = [] if before is None or before.provider_id is None else _left_behind(before, now)
         found = [_new_machine(kind, before, after, now) for kind in UsageKind]
-    else:
-        left, found = [], [_same_machine(kind, before, after, now) for kind in UsageKind]
-    return [*doubts, *left, *(each for each in found if each is not None)]
+    return [*calls, *left, *(each for each in found if each is not None)]
 
 
 def _is_alike(before: Instance, after: Instance) -> bool:
@@ -69,20 +72,20 @@ def _is_alike(before: Instance, after: Instance) -> bool:
     )
 
 
-def _doubts(before: Instance, after: Instance, now: datetime) -> list[UsageChange]:
+def _calls(before: Instance, after: Instance, now: datetime) -> list[UsageChange]:
     """
-    The usage that a create call in doubt may have caused; it counts for a machine whose id is not known.
+    The usage that a create call may cause, from when it is about to be sent on; the id of its machine is not known yet.
 
-    It ends when the doubt does. If the machine was found, its own usage begins where this did, and this never was.
+    It never was if the call certainly made no machine, and ends when a doubt about that does.
     """
-    old, new = _call_in_doubt(before), _call_in_doubt(after)
+    old, new = _call(before), _call(after)
     if old == new:
         return []
     changes: list[UsageChange] = []
     for kind in UsageKind:
-        if old is not None:
-            ended_by = now if after.provider_id is None else old[1]
-            changes.append(UsageChange(provider_id=old[0], kind=kind, ended=Bounds(by=ended_by)))
+        if old is not None and not _is_made_by_call(before, after):
+            is_void = before.create.doubted_at is None
+            changes.append(UsageChange(provider_id=old[0], kind=kind, ended=Bounds(by=now), is_void=is_void))
         terms = machine_terms(after, kind)
         if new is not None and terms is not None:
             begins = NewUsage(terms=terms, since=new[1], confirmed_at=new[1])
@@ -90,12 +93,47 @@ def _doubts(before: Instance, after: Instance, now: datetime) -> list[UsageChang
     return changes
 
 
-def _call_in_doubt(instance: Instance) -> tuple[str, datetime] | None:
-    """What stands for the id of the machine that a create call in doubt may have made, and when the call was sent."""
-    create = instance.create
-    if instance.provider_id is not None or create.sent_at is None or create.doubted_at is None:
+def _call(instance: Instance) -> tuple[str, datetime] | None:
+    """What stands for the id of the machine that a create call may have made, and when the call was sent."""
+    if instance.provider_id is not None or instance.create.sent_at is None:
         return None
-    return f"{instance.id}:{create.number}", create.sent_at
+    return f"{instance.id}:{instance.create.number}", instance.create.sent_at
+
+
+def _is_made_by_call(before: Instance, after: Instance) -> bool:
+    """Whether the machine of *after* is the one of the create call that *before* waits for."""
+    is_last = after.provider_attempt in {None, before.create.number}
+    return after.provider_id is not None and _call(before) is not None and is_last
+
+
+def _made_by_call(kind: UsageKind, before: Instance, after: Instance, now: datetime) -> list[UsageChange]:
+    """The usage of a create call whose machine is known now."""
+    call, new = _call(before), gauge_of(after, kind)
+    had, has = machine_terms(before, kind), terms_of(after, kind)
+    assert call is not None  # noqa: S101  # the caller asked
+    machine = str(after.provider_id)
+    is_seen = after.observation.sighting is not None
+    # What was known of it as an orphan ends here.
+    changes = [UsageChange(provider_id=machine, kind=kind, ended=Bounds(by=now))] if is_seen else []
+    if had is None or new is None:
+        return [each for each in (_new_machine(kind, before, after, now),) if each is not None]
+    change = UsageChange(
+        provider_id=call[0],
+        kind=kind,
+        becomes=machine,
+        follows=_follows(after, new),
+        known_at=call[1],
+        confirmed_at=new.at,
+    )
+    if has is None:
+        change = replace(change, follows=False, confirmed_at=None, ended=Bounds(by=now), is_off=True)
+    elif new.state is MeterState.BILLED:
+        begun = replace(change, started=_start(kind, before, after, now), terms=had)
+        change = _with_terms(begun, had, has, new, now)
+    else:
+        is_known = new.is_listed or new.at == call[1]
+        change = replace(change, terms=has, confirmed_at=new.at if is_known else call[1])
+    return [*changes, change]
 
 
 def _same_machine(kind: UsageKind, before: Instance, after: Instance, now: datetime) -> UsageChange | None:

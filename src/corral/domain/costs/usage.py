@@ -127,11 +127,16 @@ class UsageChange:
     terms: UsageTerms | None = None
     """Of a span that has not begun yet: its new terms."""
     begins: NewUsage | None = None
+    becomes: str | None = None
+    """The id of the machine, if only its create call was known until now."""
+    is_void: bool = False
+    """Whether the span never was: the create call certainly made no machine."""
 
     @property
     def changes_open(self) -> bool:
         """Whether it changes a span that is open, and does not only begin one."""
-        return self.known_at is not None or self.started is not None or self.ended is not None
+        is_changed = self.known_at is not None or self.started is not None or self.ended is not None
+        return is_changed and not self.is_void
 
 
 def terms_of(instance: Instance, kind: UsageKind) -> UsageTerms | None:

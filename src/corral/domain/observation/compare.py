@@ -60,6 +60,8 @@ class Comparison:
     """Whether the next listing should come soon although every phase is at rest."""
     confirms_usage: bool
     """Whether it shows every machine that should be listed, and each as its record says once *changed* is written."""
+    confirmed: tuple[str, ...]
+    """If it does not: the machines that it shows as their records say."""
 
 
 def after_lookup(
@@ -137,6 +139,9 @@ def compare(
     after |= {i.id: without_sighting(i, times) for i in (*leaving, *suspects)}
     everything = {**records, **after}.values()
     shown = {seen.id: seen for seen in listed}
+    confirms_usage = complete and all(_is_shown(i, after, shown, times) for i in records.values())
+    unchanged = (i for i in records.values() if after.get(i.id) is i and follows_listings(i))
+    confirmed = [] if confirms_usage else [i.provider_id or "" for i in unchanged if _is_shown(i, after, shown, times)]
     return Comparison(
         changed=tuple(new for new in after.values() if new is not records[new.id]),
         counted=tuple(counted),
@@ -146,7 +151,8 @@ def compare(
         trusted=trusted,
         is_unsettled=any(i.observation.found_unlisted_since is None for i in lacking)
         or any(i.observation.sighting is Sighting.MOVING and i.phase is not Phase.TERMINATED for i in everything),
-        confirms_usage=complete and all(_is_shown(i, after, shown, times) for i in records.values()),
+        confirms_usage=confirms_usage,
+        confirmed=tuple(confirmed),
     )
 
 

@@ -94,6 +94,8 @@ class Observations:
             await self._note_orphans(connection, found, remembered, began=began)
             if found.trusted:
                 await usage.end_unlisted(connection, [seen.id for seen in listing.instances], self.clock.now())
+            if found.confirmed:
+                await usage.confirm(connection, found.confirmed, began)
             if complete:
                 confirmed_at = began if found.confirms_usage and is_written else None
                 await last_listing.remember(connection, self.clock.now(), confirmed_at=confirmed_at)

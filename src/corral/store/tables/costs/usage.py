@@ -8,14 +8,14 @@ row itself and, for a machine that is in every listing, from the last listing th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 from corral.domain.costs.changes import usage_changes
 from corral.domain.costs.totals import UnknownUsage
-from corral.domain.costs.usage import UNRECORDED, NewUsage, UsageChange
+from corral.domain.costs.usage import UNRECORDED, NewUsage, UsageChange, UsageKind
 from corral.domain.instance import Instance, Labels
 from corral.store.session.database import Connection
 from corral.store.sql.combined_statement import Write
@@ -24,7 +24,7 @@ _CHANGE_COLUMNS: Final = (
     ("provider_id", "text"), ("kind", "text"), ("follows", "bool"), ("known_at", "timestamptz"),
     ("confirmed_at", "timestamptz"), ("started_by", "timestamptz"), ("started_ceiling", "timestamptz"),
     ("ended_by", "timestamptz"), ("ended_floor", "timestamptz"), ("ended_ceiling", "timestamptz"),
-    ("is_off", "bool"), ("cause", "text"), ("labels", "jsonb"),
+    ("is_off", "bool"), ("cause", "text"), ("labels", "jsonb"), ("becomes", "text"),
 )  # fmt: skip
 _NEW_COLUMNS: Final = (
     ("instance_id", "text"), ("provider_id", "text"), ("kind", "text"), ("cause", "text"), ("unit_price", "bigint"),
@@ -45,6 +45,7 @@ _ENDED_BY: Final = f"""COALESCE(
 )"""
 _CHANGE: Final = f"""
 UPDATE corral_usage AS u SET
+    provider_id = COALESCE(n.becomes, u.provider_id),
     started_earliest = CASE WHEN u.started_latest IS NULL AND COALESCE(n.started_by, n.ended_by) IS NOT NULL
         THEN LEAST(GREATEST(u.started_earliest, {_KNOWN}), COALESCE({_STARTED_BY}, {_ENDED_BY}))
         ELSE u.started_earliest END,
@@ -58,8 +59,8 @@ UPDATE corral_usage AS u SET
     END,
     confirmed_at = GREATEST({_KNOWN}, n.confirmed_at),
     follows = n.follows,
-    cause = CASE WHEN {_UNBEGUN} THEN COALESCE(n.cause, u.cause) ELSE u.cause END,
-    labels = CASE WHEN {_UNBEGUN} AND n.cause IS NOT NULL THEN n.labels ELSE u.labels END
+    cause = CASE WHEN u.started_latest IS NULL THEN COALESCE(n.cause, u.cause) ELSE u.cause END,
+    labels = CASE WHEN u.started_latest IS NULL AND n.cause IS NOT NULL THEN n.labels ELSE u.labels END
 FROM corral_last_look AS look, {{rows}}
 WHERE u.provider_id = n.provider_id AND u.kind = n.kind AND u.ended_earliest IS NULL
 """  # noqa: S608  # constants
@@ -93,6 +94,17 @@ def _many(columns: Sequence[tuple[str, str]]) -> str:
 _CHANGE_ONE, _CHANGE_MANY = (_CHANGE.format(rows=rows(_CHANGE_COLUMNS)) for rows in (_one, _many))
 _BEGIN_ONE, _BEGIN_MANY = (_BEGIN.format(rows=rows(_NEW_COLUMNS)) for rows in (_one, _many))
 
+_VOID: Final = """
+DELETE FROM corral_usage WHERE provider_id = ANY($1::text[]) AND ended_earliest IS NULL
+"""
+CONFIRM_EVERY: Final = timedelta(minutes=1)
+"""How often a row is written while listings do not show all machines. Shorter writes more rows; longer leaves the lower
+bound of what a machine cost behind by as much."""
+_CONFIRM: Final = """
+UPDATE corral_usage SET confirmed_at = $2
+WHERE ended_earliest IS NULL AND provider_id = ANY($1::text[]) AND follows
+  AND confirmed_at < $2::timestamptz - $3::interval
+"""
 _LOOSE_CAUSES: Final = ", ".join(f"'{cause}'" for cause in sorted(UNRECORDED))
 _END_LOOSE: Final = f"""
 UPDATE corral_usage SET
@@ -112,6 +124,8 @@ def write(before: Instance | None, after: Instance, now: datetime, *, if_: str |
     writes: list[Write] = []
     for change in usage_changes(before, after, now):
         place = len(writes)  # a combined statement needs a name for each
+        if change.is_void and change.kind is UsageKind.GPU:  # the rows of both kinds
+            writes.append(Write(f"void_usage_{place}", _VOID + condition, ([change.provider_id],)))
         if change.changes_open:
             writes.append(Write(f"changed_usage_{place}", _CHANGE_ONE + condition, _changed(change)))
         if change.begins is not None:
@@ -120,15 +134,28 @@ def write(before: Instance | None, after: Instance, now: datetime, *, if_: str |
 
 
 def write_many(changes: Iterable[UsageChange]) -> list[Write]:
-    """The writes for *changes* of any number of machines, to be run in this order; at most two."""
+    """The writes for *changes* of any number of machines, to be run in this order."""
     found = list(changes)
     changed = [_changed(change) for change in found if change.changes_open]
     begun = [_begun(change, change.begins) for change in found if change.begins is not None]
+    void = [change.provider_id for change in found if change.is_void]
     return [
-        Write(name, sql, [list(column) for column in zip(*rows, strict=True)])
-        for name, sql, rows in (("changed_usage", _CHANGE_MANY, changed), ("new_usage", _BEGIN_MANY, begun))
-        if rows
+        *([Write("void_usage", _VOID, (void,))] if void else []),
+        *(
+            Write(name, sql, [list(column) for column in zip(*rows, strict=True)])
+            for name, sql, rows in (("changed_usage", _CHANGE_MANY, changed), ("new_usage", _BEGIN_MANY, begun))
+            if rows
+        ),
     ]
+
+
+async def confirm(connection: Connection, machines: Sequence[str], at: datetime) -> None:
+    """
+    A listing that began at *at* showed these machines as recorded, though it did not show all.
+
+    Rows that were confirmed within the last minute are left as they are.
+    """
+    await connection.execute(_CONFIRM, list(machines), at, CONFIRM_EVERY)
 
 
 async def end_unlisted(connection: Connection, listed: Sequence[str], now: datetime) -> None:
@@ -171,6 +198,7 @@ def _changed(change: UsageChange) -> tuple[Any, ...]:
         change.is_off,
         None if terms is None else terms.cause,
         None if terms is None else _labels(terms.labels),
+        change.becomes,
     )
 
 
@@ -178,7 +206,7 @@ def _begun(change: UsageChange, new: NewUsage) -> tuple[Any, ...]:
     terms, started = new.terms, new.started
     return (
         terms.instance_id,
-        change.provider_id,
+        change.becomes or change.provider_id,
         change.kind,
         terms.cause,
         terms.unit_price,
