@@ -34,8 +34,8 @@ from corral.domain.verification.table import CHECKS
 from corral.domain.verification.trial_plan import TRIAL_SECONDS, TrialOffer, cheapest
 from corral.engine.verification.account import AccountReading
 from corral.engine.verification.calls import RecordedCalls
-from corral.engine.verification.removal import OnProgress, Remover
-from corral.engine.verification.trial import TrialRun, left_text
+from corral.engine.verification.removal import OnProgress, Remover, left_text
+from corral.engine.verification.trial import TrialRun
 from corral.views.verification import VerificationReport, verification_view
 
 WRONG_KEY: Final = SecretStr("corral-verify-wrong-key")
@@ -163,13 +163,12 @@ async def _remove_left(
 
 async def _remove_all(remover: Remover, on_progress: OnProgress) -> int:
     removed = 0
-    for provider_id, name in (await remover.marked()).items():
-        if not await remover.has_mark(provider_id):
-            continue
-        on_progress(f"deleting {name}, which a trial left behind")
-        if (await remover.remove(provider_id, created_at=None)).gone_seconds is None:
-            raise CloudUnknownError(left_text(provider_id, name))
-        removed += 1
+    while found := await remover.confirmed():
+        for provider_id, name in found.items():
+            on_progress(f"deleting {name}, which a trial left behind")
+            if (await remover.remove(provider_id, created_at=None)).gone_seconds is None:
+                raise CloudUnknownError(left_text(provider_id, name))
+            removed += 1
     return removed
 
 
@@ -183,7 +182,7 @@ def _affordable(evidence: Evidence, account: AccountReading, spend_usd: float) -
     if offer is None:
         raise GoalRefusedError("no machine is created, because no product is in stock on demand")
     most = offer.most_micro_usd / 1_000_000
-    if most > spend_usd:
+    if not most <= spend_usd:  # also if that is no number
         raise GoalRefusedError(
             f"no machine is created: {TRIAL_SECONDS / 60:.0f} minutes of the cheapest, {offer.product_name}, "
             f"cost up to ${most:.4f}, and --spend allows ${spend_usd:.4f}"

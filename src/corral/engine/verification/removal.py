@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from corral.cloud.novita.paging import PAGE_SIZE
-from corral.domain.errors import CloudTransientError
+from corral.domain.errors import CloudTransientError, CloudUnknownError
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.verification.evidence import Look, ProviderAnswer, Stage, says_gone
 from corral.domain.verification.json_values import mapping, number, objects, text
@@ -63,8 +63,31 @@ class Remover:
                 name = text(item.get("name"))
                 parsed = parse_trial_name(name)
                 if parsed is not None and parsed.mark == self._mark and item.get("status") != "removed":
-                    found[text(item.get("id"))] = name
-        return {provider_id: name for provider_id, name in found.items() if provider_id}
+                    found[_id_of(item)] = name
+        return found
+
+    async def confirmed(self) -> dict[str, str]:
+        """
+        Those of the marked machines whose lookup shows the mark too; raises CloudUnknownError if that stays unknown.
+
+        A list that lies must not make us delete a machine of the account, and a lookup that fails, or does not find the
+        machine yet, must not make us forget one of ours.
+        """
+        began = self._clock.monotonic()
+        while True:
+            found = await self.marked()
+            shown = {provider_id: await self._shows_mark(provider_id) for provider_id in found}
+            doubtful = [provider_id for provider_id, is_shown in shown.items() if is_shown is None]
+            if any(shown.values()) or not doubtful:
+                return {provider_id: name for provider_id, name in found.items() if shown[provider_id]}
+            if self._clock.monotonic() - began >= REMOVE_SECONDS:
+                raise CloudUnknownError(left_text(doubtful[0], found[doubtful[0]]))
+            self._on_progress(f"the list shows {found[doubtful[0]]}, but the lookup does not")
+            await self._clock.sleep(POLL_SECONDS)
+
+    async def existing(self) -> frozenset[str]:
+        """The ids of all machines of the account; raises CloudTransientError if the list could not be read."""
+        return frozenset(text(item.get("id")) for item in await self._listed({}))
 
     async def other_marks(self) -> set[str]:
         """The marks of trial machines of other data directories."""
@@ -76,13 +99,18 @@ class Remover:
         for query in ({"name": name}, {}):
             for item in await self._listed(query):
                 if item.get("name") == name and item.get("status") != "removed":
-                    return text(item.get("id")) or None
+                    return _id_of(item)
         return None
 
     async def awaited(self, name: str, sent_at: datetime, seconds: float = SETTLE_SECONDS) -> str | None:
-        """The same, searched for until *seconds* after its create; raises as the last search does."""
+        """
+        The same, searched for until *seconds* after its create; raises as the last search does.
+
+        If the clock was set back since, *seconds* are counted from now on.
+        """
+        began = self._clock.monotonic()
         while True:
-            waited = (self._clock.now() - sent_at).total_seconds()
+            waited = max((self._clock.now() - sent_at).total_seconds(), self._clock.monotonic() - began)
             try:
                 found = await self.search(name)
             except CloudTransientError:
@@ -94,11 +122,14 @@ class Remover:
             self._on_progress(f"searching for the machine, {max(0.0, seconds - waited):.0f} s more")
             await self._clock.sleep(min(2 * POLL_SECONDS, max(1.0, seconds - waited)))
 
-    async def has_mark(self, provider_id: str) -> bool:
-        """Whether the machine itself, looked up by its id, has a name with the mark."""
+    async def _shows_mark(self, provider_id: str) -> bool | None:
+        """Whether the machine itself, looked up by its id, exists and has a name with the mark; None: not known."""
         answer = await self._calls.get(INSTANCE_PATH, {"instanceId": provider_id})
-        name = parse_trial_name(text(mapping(answer.content).get("name")))
-        return answer.is_success and name is not None and name.mark == self._mark
+        content = mapping(answer.content)
+        if not answer.is_success or not content:
+            return None
+        name = parse_trial_name(text(content.get("name")))
+        return name is not None and name.mark == self._mark and content.get("status") != "removed"
 
     async def remove(self, provider_id: str, *, created_at: datetime | None) -> Removal:
         """Delete the machine, repeatedly, until it is gone or the time is over."""
@@ -145,8 +176,28 @@ class Remover:
             if not answer.is_success or not isinstance(mapping(answer.content).get("instances"), list):
                 raise CloudTransientError(f"the list could not be read: {answer.problem}")
             before = len(found)
-            found.update((text(item.get("id")), item) for item in objects(mapping(answer.content).get("instances")))
+            items = objects(mapping(answer.content).get("instances"))
+            found.update((text(item.get("id")) or f"named {item.get('name')}", item) for item in items)
             total = number(mapping(answer.content).get("total"))
             if (total is not None and len(found) >= total) or (len(found) == before and page > 0):
                 break
         return list(found.values())
+
+
+def left_text(provider_id: str, name: str) -> str:
+    """What a person must know of a machine that may be left."""
+    return (
+        f"the machine {provider_id} ({name}) was not seen to be gone and may be billed: "
+        "run `corral verify --cleanup`, or delete it in the provider's console"
+    )
+
+
+def _id_of(item: Mapping[str, object]) -> str:
+    """The id of a trial machine in the list; raises CloudUnknownError if it has none that is text."""
+    found = text(item.get("id"))
+    if not found:
+        raise CloudUnknownError(
+            f"the machine {text(item.get('name'))} is listed without an id that can be read, and may be billed: "
+            "delete it in the provider's console"
+        )
+    return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from corral.cloud.novita.paging import PAGE_SIZE
@@ -21,7 +22,7 @@ from corral.domain.verification.json_values import mapping, objects, text
 from corral.domain.verification.trial_plan import TrialOffer
 from corral.engine.verification.account import INSTANCE_PATH, LIST_PATH, AccountReading
 from corral.engine.verification.calls import RecordedCalls
-from corral.engine.verification.removal import POLL_SECONDS, SETTLE_SECONDS, OnProgress, Remover
+from corral.engine.verification.removal import POLL_SECONDS, SETTLE_SECONDS, OnProgress, Remover, left_text
 
 SAMPLES_POLL_SECONDS: Final = 15.0
 REFUSAL_SECONDS: Final = 20.0
@@ -45,10 +46,17 @@ class TrialRun:
         self._on_progress = on_progress
         self._remover = Remover(calls, file.mark(), on_progress)
         self._began = self._clock.monotonic()
+        self._others = frozenset[str]()
+        """The ids of the machines that were there before: a create that answers with one of them has not made it."""
         self.seen = Trial(name=file.new_name(), sent_at=self._clock.now())
 
     async def run(self) -> Trial:
-        """Create, measure, delete; raises CloudUnknownError if a machine is not known to be gone."""
+        """
+        Create, measure, delete; raises CloudUnknownError if a machine is not known to be gone.
+
+        Raises CloudTransientError, and creates nothing, if the list cannot be read.
+        """
+        self._others = await self._remover.existing()
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 await self._created()
@@ -68,8 +76,8 @@ class TrialRun:
         try:
             answer = await self._calls.post(f"{INSTANCE_PATH}/create", self._body(name, trial_plan.NO_PRODUCT))
             self.seen = replace(self.seen, refused=answer)
-            is_clear = answer.status is not None and answer.status < 500  # noqa: PLR2004  # else it may have happened
-            found = await self._remover.awaited(name, sent_at, REFUSAL_SECONDS if is_clear else SETTLE_SECONDS)
+            seconds = REFUSAL_SECONDS if _is_refusal(answer) else SETTLE_SECONDS
+            found = self._new_id(answer) or await self._remover.awaited(name, sent_at, seconds)
             created = "no machine" if found is None else "a machine all the same"
             self._on_progress(f"a create of a product that does not exist: {answer.problem}, and {created}")
             self.seen = replace(self.seen, left_by_refusal=found is not None)
@@ -83,14 +91,17 @@ class TrialRun:
         self._file.begin(PendingTrial(name=name, sent_at=self.seen.sent_at))
         self._on_progress(f"creating one {self._offer.product_name}")
         answer = await self._calls.post(f"{INSTANCE_PATH}/create", self._body(name, self._offer.product_id))
-        found = text(mapping(answer.content).get("id")) if answer.is_success else ""
-        self.seen = replace(self.seen, created=answer, provider_id=found or None)
-        if answer.status is not None and 400 <= answer.status < 500:  # noqa: PLR2004  # a clear refusal
+        self.seen = replace(self.seen, created=answer, provider_id=self._new_id(answer))
+        if _is_refusal(answer):
             self._on_progress(f"the create was refused: {answer.problem}")
-        elif not found:
+        elif self.seen.provider_id is None:
             self._on_progress(f"the create may have happened ({answer.problem})")
-            found = await self._remover.awaited(name, self.seen.sent_at) or ""
-            self.seen = replace(self.seen, provider_id=found or None)
+            self.seen = replace(self.seen, provider_id=await self._remover.awaited(name, self.seen.sent_at))
+
+    def _new_id(self, answer: ProviderAnswer | None) -> str | None:
+        """The id of the machine that a create made; None if *answer* has none, or that of another machine."""
+        found = text(mapping(answer.content).get("id")) if answer is not None and answer.is_success else ""
+        return found if found and found not in self._others else None
 
     async def _measured(self, provider_id: str) -> None:
         sent = self._clock.monotonic()
@@ -171,25 +182,25 @@ class TrialRun:
         if pending is None:
             return
         is_own = pending.name == self.seen.name
-        answer, provider_id = (self.seen.created, self.seen.provider_id) if is_own else (self.seen.refused, None)
-        is_open = answer is None or answer.status is None or answer.status >= 500  # noqa: PLR2004
-        if provider_id is None and is_open:
+        answer = self.seen.created if is_own else self.seen.refused
+        provider_id = self.seen.provider_id if is_own else self._new_id(answer)
+        if provider_id is None and (answer is None or not _is_refusal(answer)):
             provider_id = await self._remover.awaited(pending.name, pending.sent_at)
-        if provider_id is not None:
-            await self._remove(provider_id)
+        if provider_id is not None and provider_id not in self._others:
+            await self._remove(provider_id, pending.sent_at)
         await self._remove_marked()
         self._file.end()
 
     async def _remove_marked(self) -> None:
         """Delete what else has the mark: the machine of a refused create, or of an earlier run."""
-        for provider_id in await self._remover.marked():
-            if await self._remover.has_mark(provider_id):
+        while found := await self._remover.confirmed():
+            for provider_id in found:
                 self._on_progress("another machine of a trial is there")
-                await self._remove(provider_id)
+                await self._remove(provider_id, self.seen.sent_at)
 
-    async def _remove(self, provider_id: str) -> None:
+    async def _remove(self, provider_id: str, sent_at: datetime) -> None:
         self._on_progress("deleting the machine")
-        found = await self._remover.remove(provider_id, created_at=self.seen.sent_at)
+        found = await self._remover.remove(provider_id, created_at=sent_at)
         if provider_id == self.seen.provider_id:
             self.seen = replace(
                 self.seen,
@@ -224,6 +235,11 @@ class TrialRun:
         }
 
 
+def _is_refusal(answer: ProviderAnswer) -> bool:
+    """Whether *answer* to a create is clear: there is no machine, unless the provider lies."""
+    return answer.status is not None and 400 <= answer.status < 500  # noqa: PLR2004  # the range HTTP gives
+
+
 async def _to_its_end(work: Coroutine[object, object, None]) -> None:
     """Run *work* to its end also if this is cancelled meanwhile; then it is cancelled."""
     task, is_cancelled = asyncio.ensure_future(work), False
@@ -235,11 +251,3 @@ async def _to_its_end(work: Coroutine[object, object, None]) -> None:
     task.result()
     if is_cancelled:
         raise asyncio.CancelledError
-
-
-def left_text(provider_id: str, name: str) -> str:
-    """What a person must know of a machine that may be left."""
-    return (
-        f"the machine {provider_id} ({name}) was not seen to be gone and may be billed: "
-        "run `corral verify --cleanup`, or delete it in the provider's console"
-    )
