@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from corral.base.settings.settings import ProxyLoginSettings
 from corral.domain.access import Access, Caller
+from corral.domain.budgets.announcements import CALLER
 from corral.domain.errors import SettingsError, UnauthorisedError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Without a space or comma, with which proxies join two headers; without a slash, 
 idempotency key; and no longer than the filter by owner takes.
 """
 RESERVED_NAMES: Final = frozenset({b"lease", b"local", b"unknown"})
-"""What the audit log calls callers that are no users."""
+"""What the audit log calls callers that are no users; budgets are callers too, by names that begin with `CALLER`."""
 MOST_ADDRESSES: Final = 1000
 """Of peers whose answer is kept; a proxy has few, and more only cost memory."""
 
@@ -80,7 +81,8 @@ class ProxyLogin:
             raise UnauthorisedError(
                 f"the header {self.header} was sent more than once: the proxy must replace what a client sends"
             )
-        if not USER_NAME.fullmatch(sent[0]) or sent[0] in RESERVED_NAMES:
+        is_reserved = sent[0] in RESERVED_NAMES or sent[0].startswith(CALLER.encode())
+        if not USER_NAME.fullmatch(sent[0]) or is_reserved:
             raise UnauthorisedError(
                 f"the header {self.header} does not hold a user name: 1 to 100 letters, digits and _ . @ + ~ | : \\ = -"
             )

@@ -69,7 +69,7 @@ async def test_a_user_of_the_proxy_is_a_caller_with_name_and_role(proxied: Servi
 async def test_what_is_no_user_name_is_refused(proxied: Service) -> None:
     """And is not repeated in the error, and is never taken for a caller of this machine."""
     words = ["", " ", "a b", "olga, admin", "olga;admin", "a/b", "x" * 101, "olga\x7f", "ol\tga", "\xe9", "<b>"]
-    for sent in (*words, "local", "lease", "unknown"):
+    for sent in (*words, "local", "lease", "unknown", "budget:", "budget:gpu-month"):
         raw = f"GET /api/whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{HEADER}: {sent}\r\n\r\n"
         answer = await proxied.raw(raw.encode("latin-1"))
 
