@@ -156,3 +156,14 @@ def test_traces_without_the_package_are_refused_by_name(monkeypatch: pytest.Monk
 
     with pytest.raises(SettingsError, match=r"CORRAL_TRACING.*corral\[otel\]"):
         tracing.start("all", SystemClock())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("OTEL_BSP_MAX_QUEUE_SIZE", "-1"), ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many")]
+)
+def test_a_variable_that_opentelemetry_refuses_is_an_error_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match="OTEL_"):
+        tracing.start("all", SystemClock())

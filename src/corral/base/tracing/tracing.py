@@ -96,7 +96,11 @@ _tracing: Tracing | None = None
 
 
 def start(role: str, clock: Clock) -> None:
-    """Turn traces on; raises SettingsError if OpenTelemetry is not installed. Call `stop` at the end."""
+    """
+    Turn traces on. Call `stop` at the end.
+
+    Raises SettingsError if OpenTelemetry is not installed, or does not accept one of its variables.
+    """
     global _tracing  # noqa: PLW0603  # of the process, like the configuration of the log
     try:
         from corral.base.tracing.otel import OtelTracing  # noqa: PLC0415  # only if it is wanted
@@ -104,7 +108,10 @@ def start(role: str, clock: Clock) -> None:
         raise SettingsError(
             "CORRAL_TRACING=true needs OpenTelemetry, which is not installed: pip install 'corral[otel]'"
         ) from error
-    _tracing = OtelTracing.open(role, clock)
+    try:
+        _tracing = OtelTracing.open(role, clock)
+    except ValueError as error:
+        raise SettingsError(f"OpenTelemetry does not accept its settings (the variables OTEL_…): {error}") from error
 
 
 async def stop() -> None:
