@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
-import tarfile
 import tomllib
 import zipfile
 from email.parser import HeaderParser
@@ -119,8 +119,7 @@ def _wheel(dist: Path, name: str) -> Path:
 def _rebuilt(dist: Path, name: str, place: Path) -> Path:
     """The wheel that the sdist of *name* gives, unpacked in *place*."""
     (sdist,) = dist.glob(f"{name}-*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(place, filter="data")
+    shutil.unpack_archive(sdist, place)
     unpacked = place / sdist.name.removesuffix(".tar.gz")
     shell('"$UV" build --quiet --wheel --out-dir "$1" "$2"', str(place / "again"), str(unpacked))
     return _wheel(place / "again", name)

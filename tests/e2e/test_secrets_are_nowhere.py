@@ -76,7 +76,7 @@ async def create(corral: Running, secret: str, **fields: object) -> str:
 async def look_at_responses(search: Search, corral: Running, instance_id: str) -> None:
     """Every GET route that the service documents, with the ids that it lists."""
     document = (await corral.ask("GET", "/schema/openapi.json")).json
-    ids = {"instance_id": instance_id, "template_id": "107672", "name": "products"}
+    ids = {"instance_id": instance_id, "template_id": "107672", "name": "products", "budget_name": "day"}
     ids["operation_id"] = (await corral.ask("GET", f"/api/instances/{instance_id}")).json["operation"]["operationId"]
     ids["job_id"] = (await corral.ask("GET", "/api/jobs")).json["jobs"][0]["id"]
     routes = [path for path, methods in document["paths"].items() if "get" in methods]

@@ -140,7 +140,7 @@ async def test_a_backup_of_a_running_service_is_a_service_again(short_dir: Path)
         assert (await corral.ask("GET", f"/api/instances/{ready}/events")).json["events"][: len(events)] == events
         assert len(await machines(data_dir)) == 2
     assert file.stat().st_mode & 0o777 == 0o600
-    unsteady = {"lastSeenAt", "stale", "healthCheck"}
+    unsteady = {"lastSeenAt", "stale", "healthCheck", "cost"}
     assert {k: v for k, v in again.items() if k not in unsteady} == {
         k: v for k, v in shown.items() if k not in unsteady
     }

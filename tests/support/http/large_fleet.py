@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from corral.domain.costs.meter import Gauge, Meter, MeterState
 from corral.domain.errors import Failure
 from corral.domain.instance import Instance, InstanceId, OperationId, Placement, ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
@@ -58,7 +59,14 @@ def _instance(number: int, name: str) -> Instance:
             billing_mode=BillingMode.SPOT,
             micro_usd=round(PRICE * 1_000_000),
         ),
-        observation={"sighting": sighting, "sighted_at": made_at},
+        observation={"sighting": sighting, "sighted_at": made_at, "meter": _meter(sighting, made_at)},
         failure=Failure(code="HEALTH_CHECK_FAILED", message="port 80 refuses") if phase is Phase.FAILED else None,
         ready_at=made_at if phase is Phase.READY else None,
     )
+
+
+def _meter(sighting: Sighting | None, at: datetime) -> Meter:
+    """Its GPUs are billed while it runs; its disk is within the free size."""
+    is_billed = sighting is Sighting.RUNNING
+    gpu = Gauge(state=MeterState.BILLED if is_billed else MeterState.UNBILLED, at=at, is_listed=True)
+    return Meter(gpu=gpu, disk=Gauge(state=MeterState.UNBILLED, at=at, is_listed=True))

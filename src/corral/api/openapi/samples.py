@@ -58,7 +58,7 @@ SDK: Final[Mapping[str, str]] = {
     "getBudget": 'budget = client.budgets.get("vision")\nprint(budget.spent, budget.resets_at)',
     "setBudget": 'budget = client.budgets.set("vision", scope="label:team=vision", period="day", limit_usd=200)\n'
     "print(budget.resets_at)",
-    "removeBudget": 'client.budgets.remove("vision")',
+    "removeBudget": 'client.budgets.remove("vision")\nprint("removed")',
     "getHealth": "health = client.health()\nprint(health.status)",
 }
 """Operation → what is done with the client."""

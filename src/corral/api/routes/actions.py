@@ -19,7 +19,7 @@ from corral.api.http.request_readers import RequestReader, read_change
 from corral.api.middleware.auth import OPERATOR
 from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, committed, replayed
 from corral.api.openapi.document import with_body
-from corral.api.routes.instances import ONE
+from corral.api.routes.instances import ONE, described
 from corral.domain.idempotency import KeyRow
 from corral.domain.operation import OperationKind
 from corral.domain.requests.action import action_body
@@ -127,7 +127,7 @@ def _adopt(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
         adoption = await reader.read_adoption(await body_of(request), beside=context.problems)
         known, is_new = await engine.adopt.adopt(instance_id, adoption, context.success_line(HTTPStatus.CREATED))
         context.is_audited = is_new
-        details = await engine.describer.details(known)
+        details = await described(engine, known)
         return JsonResponse(status=HTTPStatus.CREATED if is_new else HTTPStatus.OK, body=msgspec.json.encode(details))
 
     return adopt_instance
@@ -153,7 +153,7 @@ def _relabel(engine: Engine) -> HTTPRouteHandler:
         change = read_change(await body_of(request), beside=context.problems)
         known, is_new = await engine.relabel.replace(instance_id, change, context.command(HTTPStatus.OK))
         context.is_audited = is_new
-        details = await engine.describer.details(known)
+        details = await described(engine, known)
         return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(details))
 
     return label_instance

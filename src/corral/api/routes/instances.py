@@ -24,6 +24,7 @@ from corral.domain.errors import FieldProblem, NotFoundError, SpecInvalidError
 from corral.domain.idempotency import KeyRow
 from corral.domain.instance import Labels
 from corral.domain.lifecycle.phases import Phase
+from corral.domain.operation import InstanceWithOperation
 from corral.domain.requests.create import CREATE_BODY
 from corral.domain.requests.labels import read_label_filter
 from corral.engine.engine import Engine
@@ -91,6 +92,13 @@ class StatusFilter(StrEnum):
         if self is StatusFilter.ACTIVE:
             return [phase for phase in Phase if phase is not Phase.TERMINATED]
         return view.phases(Phase.EXITED if self is StatusFilter.STOPPED else Phase(self.value))
+
+
+async def described(engine: Engine, known: InstanceWithOperation) -> InstanceDetails:
+    """One instance as its own route shows it: with what it cost so far."""
+    details = await engine.describer.details(known)
+    details.cost = instance_cost(*await engine.costs.of_instance(known.instance.id))
+    return details
 
 
 def handlers(engine: Engine, reader: RequestReader, clock: Clock) -> list[HTTPRouteHandler]:
@@ -202,9 +210,7 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
     async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:
         """By Corral's id or the provider's."""
         known = await engine.queries.instance(instance_id)
-        details = await engine.describer.details(known)
-        details.cost = instance_cost(*await engine.costs.of_instance(known.instance.id))
-        return details
+        return await described(engine, known)
 
     @get(f"{ONE}/request", summary="The request of one instance", tags=["instances"], opt=OPERATOR)
     async def get_create_request(instance_id: FromPath[str]) -> CreateRequestDetails:
