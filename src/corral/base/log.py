@@ -107,6 +107,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "costs.day_reconciled": "A day's usage agrees with the provider's bill; says how many machines and how much.",
     "costs.day_differs": "A day's usage does not explain the provider's bill; `corral costs reconcile DAY` shows it.",
     "costs.bill_unreachable": "The provider's bill of a day could not be read; it is tried again in an hour.",
+    "usage.prices_unread": "Prices of usage could not be read from the provider; tried again.",
     "orphan.billed": "The bill has a machine with this installation's mark of which there is no usage.",
     "costs.lookup_failed": "The names of machines in the bill that are not known could not be looked up.",
     "leases.unplanned": "Instances had a lease and no planned reconcile; they are reconciled now.",

@@ -25,6 +25,7 @@ from corral.engine.costs.bill_reconciler import BillReconciler
 from corral.engine.costs.cost_queries import CostQueries
 from corral.engine.costs.exports import CostExports
 from corral.engine.costs.forecasts import CostForecasts
+from corral.engine.costs.usage_prices import price_usage
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
@@ -113,6 +114,7 @@ def job_types(engine: Engine) -> list[JobType]:
         engine.bill_reconciler.job_type(),
         engine.budget_sweep.job_type(),
         engine.balance_sweep.job_type(),
+        price_usage(runtime.database, engine.catalog),
         sweep_leases(runtime.database, runtime.clock),
         *retention.sweeps(runtime.database, engine.queue, runtime.clock, runtime.settings.store.event_retention_days),
     ]

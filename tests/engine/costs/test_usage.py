@@ -23,6 +23,7 @@ from corral.store.tables.costs.totals import totals
 
 LARGE = replace(REQUEST, rootfs_gb=100)
 GPU_PRICE = 180_000 * 24
+ON_DEMAND_PRICE = 350_000 * 24
 """Micro-USD for a day."""
 
 
@@ -149,6 +150,18 @@ async def test_an_orphan_is_billed_until_it_is_adopted_or_gone(engine: SteppedEn
     assert orphan["ended_latest"] == adopted["started_earliest"] == adopted["started_latest"]
     assert (orphan["cause"], adopted["instance_id"]) == ("orphan", known.instance.id)
     assert adopted["estimated"], "the price that was agreed is not known"
+
+
+async def test_usage_without_a_price_gets_the_present_one(engine: SteppedEngine, ready: InstanceId) -> None:
+    """The price on demand: which was agreed is not known, so it stays an estimate."""
+    async with engine.database.transaction() as connection:
+        await connection.execute("UPDATE corral_usage SET unit_price = 0, estimated = true")
+    job_type = engine.parts.registry.get("price_usage")
+    assert job_type is not None
+    await job_type.handler(replace(SWEEP, type="price_usage"))
+
+    assert {(row["unit_price"], row["estimated"]) for row in await rows(engine)} == {(ON_DEMAND_PRICE, True)}
+    assert (await cost(engine, instance_id=ready))[None].is_estimated
 
 
 async def test_usage_outlives_its_instance(engine: SteppedEngine, ready: InstanceId) -> None:

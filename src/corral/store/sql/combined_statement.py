@@ -47,7 +47,7 @@ def combined(writes: Sequence[Write], answer: str) -> tuple[str, Sequence[object
     return _statement(parts, answer), [argument for write in writes for argument in write.arguments]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _statement(parts: tuple[tuple[str, str, int], ...], answer: str) -> str:
     """The whole statement, with all arguments numbered from 1."""
     named: list[str] = []

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,7 +19,7 @@ from corral.domain.costs.totals import UnknownUsage
 from corral.domain.costs.usage import UNRECORDED, NewUsage, UsageChange, UsageKind
 from corral.domain.instance import Instance, Labels
 from corral.store.session.database import Connection
-from corral.store.sql.combined_statement import Write
+from corral.store.sql.combined_statement import Write, only_if
 
 _CHANGE_COLUMNS: Final = (
     ("provider_id", "text"), ("kind", "text"), ("follows", "bool"), ("known_at", "timestamptz"),
@@ -114,23 +115,45 @@ WHERE ended_earliest IS NULL AND cause IN ({_LOOSE_CAUSES}) AND provider_id <> A
 """  # noqa: S608  # constants
 
 
+_UNPRICED: Final = """
+SELECT DISTINCT u.provider_id, i.record #>> '{placement,cluster_id}' AS cluster_id,
+       i.record #>> '{placement,product_id}' AS product_id
+FROM corral_usage AS u JOIN corral_instances AS i ON i.provider_id = u.provider_id
+WHERE u.unit_price = 0 AND i.record #>> '{placement,cluster_id}' <> '' AND i.record #>> '{placement,product_id}' <> ''
+LIMIT $1
+"""
+
+
+class UnpricedMachine(NamedTuple):
+    """A machine with usage of which the price is not known."""
+
+    provider_id: str
+    cluster_id: str
+    product_id: str
+
+
 def write(before: Instance | None, after: Instance, now: datetime, *, if_: str | None = None) -> list[Write]:
     """
     The writes for one instance that changes from *before* to *after*; none if nothing that is billed changes.
 
     With *if_* nothing is written unless the write of that name returned a row.
     """
-    condition = "" if if_ is None else f" AND EXISTS (SELECT FROM {if_})"  # the name of a write
     writes: list[Write] = []
     for change in usage_changes(before, after, now):
         place = len(writes)  # a combined statement needs a name for each
         if change.is_void and change.kind is UsageKind.GPU:  # the rows of both kinds
-            writes.append(Write(f"void_usage_{place}", _VOID + condition, ([change.provider_id],)))
+            writes.append(Write(f"void_usage_{place}", _only_if(_VOID, if_), ([change.provider_id],)))
         if change.changes_open:
-            writes.append(Write(f"changed_usage_{place}", _CHANGE_ONE + condition, _changed(change)))
+            writes.append(Write(f"changed_usage_{place}", _only_if(_CHANGE_ONE, if_), _changed(change)))
         if change.begins is not None:
-            writes.append(Write(f"new_usage_{place}", _BEGIN_ONE + condition, _begun(change, change.begins)))
+            writes.append(Write(f"new_usage_{place}", _only_if(_BEGIN_ONE, if_), _begun(change, change.begins)))
     return writes
+
+
+@cache
+def _only_if(sql: str, name: str | None) -> str:
+    """*sql*, if the write called *name* returned a row; always the same text, which is hashed once."""
+    return sql if name is None else f"{sql} AND {only_if(name)}"
 
 
 def write_many(changes: Iterable[UsageChange]) -> list[Write]:
@@ -171,6 +194,12 @@ async def unknown(connection: Connection, since: datetime) -> UnknownUsage | Non
         since,
     )
     return None if row["before"] is None else UnknownUsage(before=row["before"], instances=row["instances"])
+
+
+async def unpriced(connection: Connection, limit: int = 500) -> list[UnpricedMachine]:
+    """Machines of instances with usage of which the price is not known, and what they are."""
+    rows = await connection.fetch(_UNPRICED, limit)
+    return [UnpricedMachine(**row) for row in rows]
 
 
 async def price_known(connection: Connection, provider_id: str, unit_price: int) -> None:
