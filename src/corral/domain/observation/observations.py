@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from corral.domain.costs.meter import agrees, read
+from corral.domain.costs.meter import agrees, expected, read
 from corral.domain.instance import Instance, Observation, ProviderId
 from corral.domain.lifecycle.pending_action import is_first_without_effect
 from corral.domain.lifecycle.phases import Goal, Phase
@@ -122,8 +122,14 @@ def with_machine(match: Match, times: ObservationTimes) -> Instance:
         provider_attempt=origin.attempt,
         given_up=record.given_up + lost,
     )
+    # What is seen of it first may not show whether it is billed: since its create it may have been.
+    is_last = origin.attempt == record.create.number
+    known = expected((record.create.sent_at if is_last else None) or record.created_at)
     if not match.moved:
-        return replace(adopted, started_at=times.began, observation=observed(record.observation, seen, times.began))
+        last = replace(record.observation, meter=known)
+        return replace(adopted, started_at=times.began, observation=observed(last, seen, times.began))
+    if record.observation.meter is not None:
+        known = expected(record.observation.meter.gpu.at)
     moved = Observation(
         sighting=Sighting.MIGRATING,
         provider_status=Sighting.MIGRATING.value,
@@ -131,7 +137,7 @@ def with_machine(match: Match, times: ObservationTimes) -> Instance:
         booted_at=record.observation.booted_at,
         failure=record.observation.failure,
         spot=record.observation.spot,
-        meter=read(None, seen, times.began),
+        meter=read(known, seen, times.began),
     )
     return replace(adopted, observation=moved, endpoints=(), access=None)
 
