@@ -164,6 +164,28 @@ async def test_usage_without_a_price_gets_the_present_one(engine: SteppedEngine,
     assert (await cost(engine, instance_id=ready))[None].is_estimated
 
 
+@pytest.mark.usefixtures("ready")
+async def test_old_times_of_an_orphan_do_not_raise_what_it_certainly_cost(engine: SteppedEngine) -> None:
+    """A budget would stop machines for what the provider never billed."""
+    async with engine.database.transaction() as connection:
+        await connection.execute("DELETE FROM corral_operations; DELETE FROM corral_instances")
+        await connection.execute("DELETE FROM corral_usage")
+        await connection.execute("UPDATE corral_migrations SET applied_at = $1", engine.clock.now())
+        first_event_at = await connection.fetchval("SELECT min(at) FROM corral_events")
+    long_ago = engine.clock.now() - timedelta(days=3640)
+    listing = await engine.cloud.instances()
+    aged = tuple(replace(seen, created_at=long_ago, started_at=long_ago) for seen in listing.instances)
+    first_listed = engine.clock.monotonic()
+    for _ in range(2):
+        await engine.observer.observations.record(replace(listing, instances=aged), began=engine.clock.now())
+        engine.clock.advance(10)
+
+    (row,) = await rows(engine)
+    assert (row["cause"], row["started_latest"]) == ("orphan", first_listed)
+    begin = engine.clock.now() - timedelta(seconds=engine.clock.monotonic())
+    assert begin + timedelta(seconds=row["started_earliest"]) == first_event_at
+
+
 async def test_usage_outlives_its_instance(engine: SteppedEngine, ready: InstanceId) -> None:
     """Budgets and the history need it after the record was deleted."""
     await engine.request_delete(ready)

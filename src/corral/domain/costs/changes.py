@@ -208,7 +208,8 @@ def _first_metered(kind: UsageKind, before: Instance, after: Instance, now: date
     if has is None:
         return replace(change, ended=_end(kind, before, after, now), is_off=True)
     started = _start(kind, before, after, now) if new.state is MeterState.BILLED else None
-    since = min(before.started_at or before.created_at, now)
+    # Both times of an adopted machine are the provider's.
+    since = min(before.phase_since if before.request.is_adopted else before.started_at or before.created_at, now)
     begins = NewUsage(terms=has, since=since, started=started, confirmed_at=new.at, unless_open=True)
     return replace(change, started=started, confirmed_at=None if started is None else new.at, begins=begins)
 

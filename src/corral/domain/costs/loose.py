@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from corral.domain.costs.changes import EFFECT_WITHIN, PROVIDER_CLOCK, plausible, stop_bounds
+from corral.domain.costs.changes import PROVIDER_CLOCK, plausible, stop_bounds
 from corral.domain.costs.meter import FREE_DISK_GB, Gauge, MeterState, disk_size, read
 from corral.domain.costs.usage import (
     DISK_PRICE,
@@ -28,12 +28,14 @@ GPUS: Final = range(1, 65)
 """How many a machine may have; another number that the provider gives is none."""
 
 
-def loose_usage(found: Unmatched, record: Instance | None, *, began: datetime, now: datetime) -> list[UsageChange]:
+def loose_usage(
+    found: Unmatched, record: Instance | None, *, installed_at: datetime, began: datetime, now: datetime
+) -> list[UsageChange]:
     """
     What a listing begun at *began* shows of the usage of the machine that it *found*.
 
-    *record* is that of the instance that the machine was made for: it gives its labels and its user. The price is not
-    known here.
+    *record* is that of the instance that the machine was made for: it gives its labels and its user. *installed_at* is
+    when the installation, which made the machine, began. The price is not known here.
     """
     seen = found.seen
     meter, gpus = read(None, seen, began), seen.gpu_num
@@ -49,32 +51,30 @@ def loose_usage(found: Unmatched, record: Instance | None, *, began: datetime, n
                 UsageChange(provider_id=seen.id, kind=kind, ended=stop_bounds(seen.stopped_at, now), is_off=True)
             )
         else:
-            terms = _terms(found, record, kind, quantity)
-            changes.append(_billed(found, kind, gauge, terms, since=_created_at(found, record, now), now=now))
+            terms, since = _terms(found, record, kind, quantity), _created_at(found, record, installed_at, now)
+            changes.append(_billed(found, kind, gauge, terms, since=since, now=now))
     return changes
 
 
-def _created_at(found: Unmatched, record: Instance | None, now: datetime) -> datetime:
-    """When it was created at the earliest; *now* if that is not known."""
+def _created_at(found: Unmatched, record: Instance | None, installed_at: datetime, now: datetime) -> datetime:
+    """When it was created at the earliest; *now* if neither a record nor the provider says."""
     seen = found.seen
     known = [record.created_at] if record is not None else []
     created_at = plausible(seen.created_at, now)
     if created_at is not None:
         known.append(created_at - PROVIDER_CLOCK)
-    return min(max(known, default=now), now)
+    return min(max(installed_at, max(known, default=now)), now)
 
 
 def _billed(
     found: Unmatched, kind: UsageKind, gauge: Gauge, terms: UsageTerms, *, since: datetime, now: datetime
 ) -> UsageChange:
-    seen, started = found.seen, None
-    if gauge.state is MeterState.BILLED:
-        booted_at = plausible(seen.started_at, now)
-        started = Bounds(by=now, ceiling=None if booted_at is None else booted_at + EFFECT_WITHIN)
+    # No call or observation of Corral confirms the provider's time of its start, so that time proves no usage.
+    started = Bounds(by=now) if gauge.state is MeterState.BILLED else None
     confirmed_at = gauge.at if gauge.is_listed else None
     begins = NewUsage(terms=terms, since=since, started=started, confirmed_at=confirmed_at or since, unless_open=True)
     return UsageChange(
-        provider_id=seen.id,
+        provider_id=found.seen.id,
         kind=kind,
         known_at=confirmed_at if started is None else None,
         confirmed_at=confirmed_at,

@@ -39,7 +39,7 @@ from corral.engine.events.publisher import EventPublisher
 from corral.engine.payloads import about
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
-from corral.store.installation import last_listing
+from corral.store.installation import installation_id, last_listing
 from corral.store.installation.last_listing import ListingStart
 from corral.store.session.database import Connection, Database
 from corral.store.tables import instances, orphans, sealed_secrets
@@ -214,10 +214,15 @@ class Observations:
         )
         if found.trusted:
             await orphans.forget_others(connection, seen)
+        if not found.unmatched:
+            return
+        installed_at = await installation_id.installed_at(connection)
         used = [
             change
             for each in found.unmatched
-            for change in loose_usage(each, remembered.get(each.origin.instance_id), began=began, now=now)
+            for change in loose_usage(
+                each, remembered.get(each.origin.instance_id), installed_at=installed_at, began=began, now=now
+            )
         ]
         for each in usage.write_many(used):
             await each.run(connection)
