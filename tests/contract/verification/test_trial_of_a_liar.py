@@ -80,8 +80,9 @@ async def test_a_trial_that_is_interrupted_while_it_searches_for_its_machine_del
             self._task = task
 
         async def sleep(self, seconds: float) -> None:
-            if self._task is not None and account.said[-1].startswith("searching"):
-                self._task, task = None, self._task
+            task = self._task
+            if task is not None and account.said[-1].startswith("searching"):
+                self._task = None
                 task.cancel()
             await super().sleep(seconds)
 
