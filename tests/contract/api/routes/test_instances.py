@@ -74,6 +74,7 @@ async def test_a_new_instance_is_shown_in_full(api: ServedApi) -> None:
         "minCuda": None,
         "secretNames": [],
         "labels": {},
+        "protected": False,
         "billingMode": "spot",
         "price": 0.36,
         "billed": False,

@@ -54,7 +54,7 @@ async def test_every_instance_is_listed_once_with_its_sources(served: ServedApiW
     }
     (merged,) = (item for item in found["instances"] if item["source"] == "merged")
     details = (await served.api.get(f"/api/instances/{ours}")).json
-    assert {name: merged[name] for name in details} == details | {"portMappings": merged["portMappings"]}
+    assert {name: merged[name] for name in details} == details | {"portMappings": merged["portMappings"], "cost": None}
     assert merged["novitaInstanceId"] == theirs
 
 
