@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from corral.domain.container import AS_TEMPLATE
-from corral.domain.delivery import WebhookFormat, receiver_parts
 from corral.domain.instance import Instance
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.pricing import usd
@@ -67,7 +66,6 @@ class CreateRequestDetails(msgspec.Struct, rename="camel"):
     health_check: RequestedHealthCheck
     lease: Annotated[RequestedLease | None, Meta(description="Its lease as it is now; null: none.")]
     webhook_host: Annotated[str | None, Meta(description="The host of its webhook; null without one.")]
-    webhook_format: Annotated[WebhookFormat | None, Meta(description="What its webhook reads; null without one.")]
 
 
 def create_request_details(instance: Instance) -> CreateRequestDetails:
@@ -105,5 +103,4 @@ def create_request_details(instance: Instance) -> CreateRequestDetails:
         ),
         lease=None if state is None or state.lease.is_empty else requested_lease(state.lease),
         webhook_host=None if request.webhook_url is None else urlsplit(request.webhook_url).hostname,
-        webhook_format=None if request.webhook_url is None else receiver_parts(request.webhook_url)[0],
     )
