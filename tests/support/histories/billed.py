@@ -109,6 +109,11 @@ class BilledHistories(Histories):
         self._run(self.engine.parts.relabel.replace(self._retry_after(which), change, CONTEXT))
         self.stale = True
 
+    @rule(shown=st.sampled_from(["true", "false"]))
+    def show_times(self, shown: str) -> None:
+        """The provider's times of creation, start and stop are not documented: it may leave them out."""
+        self.engine.simulator.change_settings({"extras_in_list": shown, "extras_in_get": shown})
+
     @invariant()
     def is_billed_within_bounds(self) -> None:
         if self.begun:
