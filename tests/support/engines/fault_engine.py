@@ -459,10 +459,11 @@ class FaultEngine:
             await self._run(job, reconcile)
 
     def _other_worker(self) -> Reconciler:
-        """A reconciler as of another process: with locks and groups of writes of its own."""
+        """A reconciler as of another process: with locks, lookups and groups of writes of its own."""
         first = self.parts.reconciler
         recorder = replace(first.recorder, grouped=GroupedWrites(database=self.database))
-        create_step = replace(first.steps.create_step, recorder=recorder)
+        create_step = first.steps.create_step
+        create_step = replace(create_step, recorder=recorder, unmade=replace(create_step.unmade))
         steps = replace(first.steps, create_step=create_step, recorder=recorder)
         leases = replace(first.leases, recorder=recorder)
         return replace(first, steps=steps, recorder=recorder, locks=InstanceLocks(self.database), leases=leases)

@@ -42,6 +42,8 @@ from support.histories.script import OF_CALLS, OF_COMMITS, Either, Mishap
 T = TypeVar("T")
 
 LONGEST_LAG_SECONDS = 40
+RULE_SECONDS = 60
+"""A rule that takes longer waits for itself: it takes milliseconds, and a second on a busy machine."""
 MOST_CREATES = 3
 COMMANDS = (OperationKind.STOP, OperationKind.START, OperationKind.RESTART)
 
@@ -111,12 +113,14 @@ class Stage:
     def run(self, work: Awaitable[T]) -> T:
         async def awaited() -> T:
             try:
-                return await work
+                async with asyncio.timeout(RULE_SECONDS):
+                    return await work
             finally:
                 # What a killed pass left running would otherwise take part in the next rule, sooner or later.
                 left = asyncio.all_tasks() - {asyncio.current_task()}
                 if left:
-                    await asyncio.wait(left)
+                    _, pending = await asyncio.wait(left, timeout=RULE_SECONDS)
+                    assert not pending, pending
 
         # Not `runner.run`, which sets up signal handlers each time.
         return self.runner.get_loop().run_until_complete(awaited())
