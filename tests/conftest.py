@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -95,8 +96,15 @@ def quietly(_own_log: None) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def short_dir() -> Generator[Path]:
+    """A new folder of `short_folder`; a worker that returns to a file gets another."""
+    with short_folder() as path:
+        yield path
+
+
+@contextmanager
+def short_folder() -> Generator[Path]:
     """
     A directory with a short path that other accounts may pass through, as a data directory needs it.
 
@@ -105,15 +113,23 @@ def short_dir() -> Generator[Path]:
     """
     path = Path(tempfile.mkdtemp(prefix="corral-test-", dir=prepared.memory()))
     path.chmod(0o711)
-    yield path
-    shutil.rmtree(path)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
 
 
 @pytest.fixture(scope="session")
-def server(short_dir: Path) -> Generator[DatabaseTarget]:
+def server() -> Generator[DatabaseTarget]:
     """The PostgreSQL server of this session; not synced to disk, because nothing outlives the session."""
-    prepared.prepare(short_dir / "data")
-    embedded = EmbeddedServer(short_dir / "data", SystemClock(), options=prepared.UNSYNCED)
+    with short_folder() as place, _running_server(place) as target:
+        yield target
+
+
+@contextmanager
+def _running_server(place: Path) -> Generator[DatabaseTarget]:
+    prepared.prepare(place / "data")
+    embedded = EmbeddedServer(place / "data", SystemClock(), options=prepared.UNSYNCED)
 
     async def start() -> DatabaseTarget:
         target = await embedded.ensure()
@@ -122,8 +138,11 @@ def server(short_dir: Path) -> Generator[DatabaseTarget]:
         await execute(others, "CREATE DATABASE postgres TEMPLATE template0 STRATEGY file_copy")
         return target
 
-    yield asyncio.run(start())
-    asyncio.run(embedded.stop())
+    target = asyncio.run(start())
+    try:
+        yield target
+    finally:
+        asyncio.run(embedded.stop())
 
 
 @pytest.fixture
