@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
+from support.suite import debian
+
 OTHER_HOST = "corral.test"
 """A name that the browser resolves to loopback but does not trust as it trusts loopback: as from another machine."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -53,6 +55,11 @@ def _on_path() -> str | None:
 def _installed() -> str | None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return None
+    with debian.one_at_a_time():
+        return _on_path() or _newly_installed()
+
+
+def _newly_installed() -> str | None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}  # noqa: TID251  # as inherited
     for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]):
         try:

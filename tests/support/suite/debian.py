@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +34,23 @@ def found(name: str, packages: Sequence[str]) -> str:
     pytest.skip(reason)
 
 
+@contextmanager
+def one_at_a_time() -> Generator[None]:
+    """Wait until no other worker uses apt-get: it fails while another one holds its lock."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _unpacked(name: str, packages: Sequence[str]) -> str | None:
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         return None
-    if (kept := _program(KEPT / name, name)) is not None:
-        return kept
-    KEPT.mkdir(parents=True, exist_ok=True)
+    with one_at_a_time():
+        return _program(KEPT / name, name) or _fetched_program(name, packages)
+
+
+def _fetched_program(name: str, packages: Sequence[str]) -> str | None:
     draft = Path(tempfile.mkdtemp(prefix=f"{name}.draft-", dir=KEPT))
     if not _fetched(packages, draft) and os.geteuid() == 0:
         _run("apt-get", "update", place=draft)  # an image of a container has no lists of packages
@@ -47,10 +60,7 @@ def _unpacked(name: str, packages: Sequence[str]) -> str | None:
     if _program(draft, name) is None:
         shutil.rmtree(draft)
         return None
-    try:
-        draft.rename(KEPT / name)
-    except OSError:
-        shutil.rmtree(draft)  # another worker was faster
+    draft.rename(KEPT / name)
     return _program(KEPT / name, name)
 
 
