@@ -14,11 +14,10 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, expect
-from support.engines.outbox import SECRET
-from support.http.browser import Tab, launched, opened_tab
-from support.http.dashboard import axe_findings, confirm, is_too_wide, sign_in
+from support.http.browser import Tab, opened_tab
+from support.http.dashboard import axe_findings, confirm, is_too_wide, sign_in, watched_service
 from support.http.receiver import Receiver
-from support.processes.process import Running, quicken, run, serving
+from support.processes.process import Running, run
 
 # The first test may have to install a browser.
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
@@ -94,14 +93,7 @@ async def site(short_dir: Path) -> AsyncGenerator[Site]:
     home = short_dir / "instance-page"
     home.mkdir()
     key = (await run("keys", "create", "olga", "--role", "operator", cwd=home))[1].strip()
-    settings = {"WEBHOOK_SECRET": SECRET, "CORRAL_WEBHOOK_ALLOW_PRIVATE": "true", "LOG_LEVEL": "warning"}
-    async with (
-        launched() as browser,
-        Receiver().serving() as receiver,
-        serving(home / ".corral", "--host", "0.0.0.0", **settings) as corral,
-    ):
-        await quicken(home / ".corral")
-        corral.address = corral.address.replace("0.0.0.0", "127.0.0.1")
+    async with watched_service(home / ".corral") as (corral, browser, receiver):
         yield Site(corral=corral, browser=browser, receiver=receiver, data_dir=home / ".corral", key=key)
 
 

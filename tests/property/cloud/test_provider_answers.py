@@ -21,36 +21,16 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from support.clock.clocks import SteppedClock
 from support.fuzz.laws import flaws
+from support.fuzz.provider import REQUEST
 from support.provider.distortion import ODD, distorted, written
 from support.provider.upstream import upstream
 
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
-from corral.cloud.port import ProviderCreate
 from corral.domain.errors import CloudError
-from corral.domain.placement.catalog import BillingMode, PortKind, Template, TemplateChannel, TemplatePort
+from corral.domain.placement.catalog import BillingMode, TemplateChannel
 from novitasim.testing import start_simulator
 
-REQUEST = ProviderCreate(
-    name="corral-a1",
-    product_id="4090.16c62g",
-    cluster_id="us-ca-6",
-    gpu_num=1,
-    rootfs_gb=60,
-    billing_mode=BillingMode.ON_DEMAND,
-    template=Template(
-        id="1",
-        name="t",
-        image="i",
-        image_auth_id=None,
-        ports=(TemplatePort(port=8080, kind=PortKind.HTTP),),
-        envs=(),
-        tools=(),
-        start_command="",
-        entrypoint="",
-        min_cuda_version="",
-    ),
-)
 CALLS: dict[str, Callable[[NovitaCloud], Awaitable[object]]] = {
     "/v1/products": lambda cloud: cloud.products(cluster_id=None, billing_mode=BillingMode.SPOT),
     "/v1/clusters": lambda cloud: cloud.clusters(),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final, cast
 
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
+
+from support.engines.outbox import SECRET
+from support.http.browser import launched
+from support.http.receiver import Receiver
+from support.processes.process import Running, quicken, serving
 
 AXE: Final = Axe().axe_script
 JUDGE: Final = """async (options) => {
@@ -18,6 +26,20 @@ OPTIONS: Final = {
     "resultTypes": ["violations"],
 }
 """Of the other results axe describes the first element alone; describing all of them takes most of its time."""
+
+
+@asynccontextmanager
+async def watched_service(data_dir: Path) -> AsyncGenerator[tuple[Running, Browser, Receiver]]:
+    """A service that other machines can reach, with a quick provider; a browser, and a receiver for its webhooks."""
+    settings = {"WEBHOOK_SECRET": SECRET, "CORRAL_WEBHOOK_ALLOW_PRIVATE": "true", "LOG_LEVEL": "warning"}
+    async with (
+        launched() as browser,
+        Receiver().serving() as receiver,
+        serving(data_dir, "--host", "0.0.0.0", **settings) as corral,
+    ):
+        await quicken(data_dir)
+        corral.address = corral.address.replace("0.0.0.0", "127.0.0.1")
+        yield corral, browser, receiver
 
 
 async def axe_findings(page: Page) -> list[str]:
