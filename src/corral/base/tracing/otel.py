@@ -13,8 +13,10 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, Self
 
+import requests
 from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -97,7 +99,7 @@ class OtelTracing:
         logger.propagate = False
         ours = Resource({"service.name": "corral", "service.version": __version__, "corral.role": role})
         provider = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(session=_CollectorSession())))
         return cls(provider=provider, tracer=provider.get_tracer("corral", __version__))
 
     def span(self, name: str, kind: SpanKind, traceparent: str | None) -> Span:
@@ -138,6 +140,23 @@ _W3C: Final = TraceContextTextMapPropagator()
 def _context(traceparent: str) -> Context:
     """The context of *traceparent*; without a span if it is not valid."""
     return _W3C.extract({"traceparent": traceparent}, context=Context())
+
+
+class _CollectorSession(requests.Session):
+    """
+    The connection to the collector, of whose responses only the status counts.
+
+    The body is not read: it may be endless. A redirect is not followed, and is an error, because the SDK counts it as
+    success, and all spans would be lost without a report.
+    """
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Send *request*; raises RequestException if the response is a redirect."""
+        response = super().send(request, **kwargs | {"stream": True})
+        response.close()
+        if HTTPStatus.MULTIPLE_CHOICES <= response.status_code < HTTPStatus.BAD_REQUEST:
+            raise requests.RequestException("the collector redirects")
+        return response
 
 
 class _Failures(logging.Handler):
