@@ -151,8 +151,9 @@ def decided(instance: Instance, decision: Decision, now: datetime) -> Instance:
     if decision.is_in_doubt and instance.create.doubted_at is None:
         instance = replace(instance, create=replace(instance.create, doubted_at=now, listings_without=0))
     elif instance.create_in_doubt and not decision.is_in_doubt and decision.action is None:
-        # Settled: nothing was created, and nothing is tried again.
-        instance = replace(instance, create=replace(instance.create, sent_at=None))
+        # Settled: nothing was created as far as listings show, and nothing is tried now.
+        given_up = (*instance.given_up, instance.create.number)
+        instance = replace(instance, create=replace(instance.create, sent_at=None), given_up=given_up)
     if instance.goal is not Goal.GONE and is_notice(instance.observation.spot, instance.announced_spot):
         instance = replace(instance, announced_spot=instance.observation.spot)
     if decision.data_notice is not None:

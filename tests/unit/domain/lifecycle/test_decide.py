@@ -10,7 +10,7 @@ from support.engines.known import FRESH, NOW
 
 from corral.domain.errors import Failure
 from corral.domain.events import starts_to_wait
-from corral.domain.instance import CreateAttempt, InstanceId, Observation, ProviderId
+from corral.domain.instance import CreateAttempt, CreateWait, InstanceId, Observation, ProviderId
 from corral.domain.leases.lease import EndCause, LeaseState
 from corral.domain.lifecycle.creation import held_up, not_created
 from corral.domain.lifecycle.decide import decide, why
@@ -159,6 +159,19 @@ def test_a_create_in_doubt_is_settled_after_its_deadline_too() -> None:
     assert failed.create_in_doubt
     assert not decided(settled, decide(settled, late, POLICY), late).create_in_doubt
     assert decided(settled, decide(settled, late, POLICY), late).phase is Phase.FAILED
+
+
+def test_a_call_in_doubt_is_remembered_while_the_next_one_waits() -> None:
+    """Its machine may appear later than the settle time: it is then deleted as a lost create."""
+    over = NOW + seconds(60)
+    settled = replace(
+        FRESH,
+        create=CreateAttempt(number=1, sent_at=NOW, doubted_at=NOW, listings_without=2),
+        waiting=CreateWait(code="RESOURCE_CONSTRAINTS", message="no stock", tries=1, retry_at=over + seconds(30)),
+    )
+    waits = decided(settled, decide(settled, over, POLICY), over)
+
+    assert (waits.create_in_doubt, waits.given_up) == (False, (1,))
 
 
 def test_deleting_what_was_never_asked_for_is_done_at_once() -> None:
