@@ -72,12 +72,10 @@ def ended(instance: Instance, now: float) -> bool:
 
 
 def fail(instance: Instance, now: float, message: str) -> Instance:
-    """A statusError appears; the planned steps are cancelled."""
-    step = instance.step(now)
-    stuck = timeline.Step(now, step.status, step.claim)
+    """A statusError appears; the planned steps are cancelled, and it stays as it is."""
     return dataclasses.replace(
         instance,
-        course=(*timeline.past(instance.course, now), stuck),
+        course=timeline.past(instance.course, now),
         spot=called_off(instance.spot, now),
         failure=Failure(at=now, state="failed", message=message),
     )

@@ -189,6 +189,16 @@ def test_a_broken_image_fails_with_a_status_error_and_is_never_billed() -> None:
     assert instance.claim(T0 + 1000) is MachineShare.HOST
 
 
+def test_a_failure_is_no_start_and_no_stop() -> None:
+    world = make_world()
+    instance, now = running(world)
+    stopped = commands.stop(world, instance, now)
+    failed, failed_stopped = (spot.fail(each, now + 60, "host failed") for each in (instance, stopped))
+
+    assert failed.last(Status.RUNNING, now + 60) == instance.last(Status.RUNNING, now)
+    assert failed_stopped.last(Status.EXITED, now + 60) == stopped.last(Status.EXITED, now + 60)
+
+
 def test_a_stop_calls_off_a_failure_that_lay_ahead() -> None:
     world = make_world()
     instance, now = running(world)
