@@ -143,7 +143,8 @@ def _unclear_gpu(was: Gauge | None, seen: ProviderInstance, at: datetime) -> Gau
 
 def _disk(was: Gauge | None, seen: ProviderInstance, at: datetime) -> Gauge:
     billed = _billed(seen)
-    is_new = was is None or was.state is MeterState.EXPECTED
+    # One that was taken for gone and is seen again may have had no disk before, either.
+    is_new = was is None or was.state is not MeterState.BILLED
     if is_new and billed is False and seen.sighting is not Sighting.EXITED:
         return Gauge(state=MeterState.EXPECTED, at=at, is_listed=True)
     if is_new and not billed and seen.started_at is None:

@@ -73,6 +73,13 @@ def test_a_failed_creation_that_ends_stopped_may_have_no_disk() -> None:
     assert seen(Sighting.EXITED, expected(NOW), failure="x").disk == expected(NOW).disk
 
 
+def test_a_machine_that_was_taken_for_gone_may_have_no_disk() -> None:
+    """The provider had denied it, and shows again that it was never pulled."""
+    denied = gone(seen(Sighting.BOOTING, at=NOW, is_boot_billed=False), NOW)
+    assert seen(Sighting.BOOTING, denied, is_boot_billed=False).disk.state is EXPECTED
+    assert seen(Sighting.RUNNING, denied).disk.state is BILLED
+
+
 def test_a_sent_start_outweighs_an_observation_that_began_before_it() -> None:
     """A listing takes a while: it may show the machine as it was before the call."""
     stopped = seen(Sighting.EXITED, at=NOW)
