@@ -55,7 +55,7 @@ def test_numbers_come_as_strings_or_numbers() -> None:
     assert (seen.gpu_num, seen.cpu_num, seen.memory_gb, seen.rootfs_gb) == (2, 16, 62, 60)
 
 
-@pytest.mark.parametrize("odd", ["", None, "many", True, [], {}, "1e999", 1.5])
+@pytest.mark.parametrize("odd", ["", None, "many", True, [], {}, "1e999", 1.5, -8, 65, 2**31 - 1])
 def test_what_is_no_number_is_absent(odd: object) -> None:
     """One odd field must not spoil the instance."""
     assert instance(gpuNum=odd, createdAt="").gpu_num is None

@@ -63,6 +63,9 @@ MICRO_USD_PER_PRICE_UNIT: Final = 10
 MOST_MICRO_USD: Final = 10**15
 """A thousand million dollars an hour; a higher price is an error."""
 
+MOST_GPUS: Final = 64
+"""Of one instance; another number, of which a price would be the multiple, is an error."""
+
 MOST_LABEL_LENGTH: Final = 1000
 """Names, statuses and addresses are stored for each instance; longer ones are cut."""
 MOST_PARTS: Final = 100
@@ -105,7 +108,7 @@ def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
         cluster_name=_label(seen.cluster_name) or None,
         product_id=_label(seen.product_id) or None,
         product_name=_label(seen.product_name) or None,
-        gpu_num=values.whole(seen.gpu_num),
+        gpu_num=_gpus(seen),
         cpu_num=values.whole(seen.cpu_num),
         memory_gb=values.whole(seen.memory),
         rootfs_gb=values.whole(seen.rootfs_size),
@@ -210,6 +213,11 @@ def _data_kept_until(seen: wire.Instance) -> datetime | None:
 
 def _label(value: values.Scalar) -> str:
     return values.text(value)[:MOST_LABEL_LENGTH]
+
+
+def _gpus(seen: wire.Instance) -> int | None:
+    found = values.whole(seen.gpu_num)
+    return found if found is not None and 0 <= found <= MOST_GPUS else None
 
 
 def _price(units: values.Scalar) -> int | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Final
 
-from corral.domain.costs.meter import read
+from corral.domain.costs.meter import disk_size, read
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import (
     CreateRequest,
@@ -67,7 +67,7 @@ def adopted(
             product_name=seen.product_name or "",
             template_id="",
             gpu_num=gpus,
-            rootfs_gb=seen.rootfs_gb or 0,
+            rootfs_gb=disk_size(seen) or 0,
             regions=(region,),
             billing_mode=mode,
             health=adoption.health,

@@ -71,3 +71,18 @@ def test_a_record_of_an_earlier_release_is_not_billed_since_before_its_machine_w
 
     assert change.begins is not None
     assert change.begins.since == YESTERDAY
+
+
+def test_an_adopted_machine_is_not_billed_for_a_disk_of_a_size_that_no_disk_has() -> None:
+    """The size that the provider gives counts as not known."""
+    record = adopted(
+        shown("p", Sighting.RUNNING, rootfs_gb=2**31 - 1),
+        Adoption(),
+        micro_usd_per_gpu=1000,
+        instance_id=InstanceId("inst_a1"),
+        operation_id=OperationId("op_1"),
+        now=NOW,
+    )
+
+    billed = [change.kind for change in usage_changes(None, record, NOW) if change.begins is not None]
+    assert billed == [UsageKind.GPU]
