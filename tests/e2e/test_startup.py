@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -71,16 +72,30 @@ async def test_a_secret_file_that_cannot_be_used_is_refused(tmp_path: Path) -> N
     unusable = {"empty": b" \n", "binary": b"sk-\xff", "long": b"s" * 65_537}
     for name, content in unusable.items():
         (tmp_path / name).write_bytes(content)
-    files = ("missing", *unusable)
+    os.mkfifo(tmp_path / "pipe")
+    files = ("missing", *unusable, ".", "pipe")
     found = [await run("config", cwd=tmp_path, NOVITA_API_KEY_FILE=name) for name in files]
 
-    assert [code for code, _, _ in found] == [2, 2, 2, 2]
+    assert {code for code, _, _ in found} == {2}
     assert [errors for _, _, errors in found] == [
         "corral: NOVITA_API_KEY_FILE=missing cannot be read: No such file or directory\n",
         "corral: NOVITA_API_KEY_FILE=empty is empty\n",
         "corral: NOVITA_API_KEY_FILE=binary cannot be read: byte 4 is not UTF-8\n",
         "corral: NOVITA_API_KEY_FILE=long is too long: accepted are 65536 bytes\n",
+        *[f"corral: NOVITA_API_KEY_FILE={name} is not a file\n" for name in (".", "pipe")],
     ]
+
+
+async def test_a_secret_file_may_be_a_link(tmp_path: Path) -> None:
+    """As Kubernetes mounts them: a link to a file below another link."""
+    (tmp_path / "version").mkdir()
+    (tmp_path / "version" / "key").write_text("sk-linked\n")
+    (tmp_path / "data").symlink_to("version")
+    (tmp_path / "key").symlink_to("data/key")
+    code, shown, errors = await run("config", "NOVITA_API_KEY", cwd=tmp_path, NOVITA_API_KEY_FILE="key")
+
+    assert (code, errors) == (0, "")
+    assert "NOVITA_API_KEY_FILE" in shown
 
 
 async def test_a_command_loads_no_part_of_the_service(tmp_path: Path) -> None:

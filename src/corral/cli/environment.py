@@ -8,6 +8,7 @@ that they do not need.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,8 +41,12 @@ def _secret(file: Path, *, setting: str) -> str:
     An empty file is an error too: without a key, the simulator would silently replace the provider.
     """
     try:
-        with file.open("rb") as opened:
+        with open(file, "rb", opener=_open_at_once) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise SettingsError(f"{setting}={file} is not a file")
             read = opened.read(_MOST_SECRET_BYTES + 1)
+    except IsADirectoryError as error:
+        raise SettingsError(f"{setting}={file} is not a file") from error
     except OSError as error:
         raise SettingsError(f"{setting}={file} cannot be read: {error.strerror}") from error
     if len(read) > _MOST_SECRET_BYTES:
@@ -53,6 +58,11 @@ def _secret(file: Path, *, setting: str) -> str:
     if not text:
         raise SettingsError(f"{setting}={file} is empty")
     return text
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file for `open`; a pipe without a writer too, which would otherwise wait for one, in silence."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _dotenv(file: Path) -> str:
