@@ -22,6 +22,8 @@ HOSTILE += [
     "`code`",
     "||spoiler||",
     "# title",
+    "www.evil.example",
+    "discord.gg/abc",
     "> quote",
     "&lt;!here&gt;",
     "\u202etxt",
@@ -66,8 +68,8 @@ def test_slack_reads_every_message_as_plain_text(event: EventDetails) -> None:
     """By the documented limits of text objects and blocks: else Slack refuses the whole message."""
     body: dict[str, Any] = msgspec.json.decode(slack_body(chat_message(event, None)))
 
-    assert set(body) == {"text", "mrkdwn", "blocks"}
-    assert body["mrkdwn"] is False
+    assert set(body) == {"text", "mrkdwn", "unfurl_links", "unfurl_media", "blocks"}
+    assert {body["mrkdwn"], body["unfurl_links"], body["unfurl_media"]} == {False}
     assert len(body["blocks"]) <= 50
     header, reason, facts, context = body["blocks"]
     assert [block["type"] for block in body["blocks"]] == ["header", "section", "section", "context"]
@@ -112,6 +114,7 @@ def test_discord_notifies_no_one_and_shows_plain_text(event: EventDetails) -> No
 
 def _is_harmless(text: str) -> None:
     assert "://" not in text
+    assert not re.search(r"\w\.[^\W\d]", text), text
     assert not re.search(rf"@(?!{BREAK}|{ELLIPSIS}$)", text)
     assert all(char == BREAK or char.isprintable() for char in text), text
 
@@ -134,4 +137,4 @@ def test_a_harmless_text_stays_what_it_is(text: str) -> None:
     assert once
     assert "\n" not in once
     assert once == once.strip()
-    assert plain("trainer-1 in CN-HK-01: 2 x RTX") == "trainer-1 in CN-HK-01: 2 x RTX"
+    assert plain("trainer-1 in CN-HK-01: 2 x RTX. 0.35 USD") == "trainer-1 in CN-HK-01: 2 x RTX. 0.35 USD"

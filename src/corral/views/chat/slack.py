@@ -1,8 +1,8 @@
 """
 The body for an incoming webhook of Slack: `text`, which notifications show, and `blocks`.
 
-Every text object is of the type `plain_text`, which has no markup, and `mrkdwn` is off for `text`. The three characters
-that Slack's documentation wants escaped everywhere are.
+Every text object is of the type `plain_text`, which has no markup; `mrkdwn` and previews of links are off for `text`.
+The three characters that Slack's documentation wants escaped everywhere are.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ def slack_body(message: ChatMessage) -> bytes:
         {
             "text": fitted(f"{message.headline}: {message.reason}", MOST_TEXT, _escape),
             "mrkdwn": False,
+            "unfurl_links": False,
+            "unfurl_media": False,
             "blocks": [
                 {"type": "header", "text": _text(message.headline, MOST_HEADER)},
                 {"type": "section", "text": _text(message.reason, MOST_SECTION)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -9,7 +10,11 @@ from typing import Final
 NOTHING: Final = "-"
 """In place of an empty text, which both chats refuse."""
 BREAK: Final = "\u200b"
-"""A space without width: after `@` it ends what could be a mention, and inside `://` what could be a link."""
+"""
+A space without width: after `@` it ends what could be a mention, and inside `://` or a domain what could be a link.
+"""
+_DOMAIN_DOT: Final = re.compile(r"(?<=\w)\.(?=[^\W\d])")
+"""A dot as in `www.example.com`, which some clients make a link without `://`; none of a number or of a sentence."""
 ELLIPSIS: Final = "…"
 MOST_READ: Final = 8000
 """Characters of a text that are looked at; no chat accepts as many, and the provider's messages have no limit."""
@@ -21,7 +26,7 @@ def plain(text: str) -> str:
     """*text* as one line of visible characters, in which nothing is a mention or a link; never empty."""
     read = text[:MOST_READ]
     shown = "".join(" " if unicodedata.category(char) in _DROPPED or char.isspace() else char for char in read)
-    words = " ".join(shown.split())
+    words = _DOMAIN_DOT.sub(f".{BREAK}", " ".join(shown.split()))
     return words.replace("@", f"@{BREAK}").replace("://", f":{BREAK}//") or NOTHING
 
 
