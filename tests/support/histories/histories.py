@@ -108,7 +108,7 @@ class Stage:
     lifecycles: int = 0
     """How many instances were judged at the end of their history."""
     phases: set[Phase] = field(default_factory=set[Phase])
-    """The phases in which an instance was seen after a rule."""
+    """The phases in which an instance was seen after a rule, and those of the events."""
 
     def run(self, work: Awaitable[T]) -> T:
         async def awaited() -> T:
@@ -259,7 +259,6 @@ class Histories(RuleBasedStateMachine):
             self.known = self._run(self.engine.all())
             self._run(self._check_events())
             self.stale = False
-            self.stage.phases |= {instance.phase for instance in self.known}
         for instance in self.known:
             self._check_gone(instance)
 
@@ -284,7 +283,9 @@ class Histories(RuleBasedStateMachine):
     async def _check_events(self) -> None:
         reported = await self.engine.status_changes()
         for instance in self.known:
-            self._check_changes(instance, reported[instance.id])
+            changes = reported[instance.id]
+            self._check_changes(instance, changes)
+            self.stage.phases |= {instance.phase, *(Phase(status) for _, status in changes)}
 
     def _check_gone(self, instance: Instance) -> None:
         if instance.phase is not Phase.TERMINATED:
