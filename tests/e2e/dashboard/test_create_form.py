@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,13 +68,11 @@ async def test_every_error_is_under_its_field(site: Site, width: int, scheme: st
         assert await axe_findings(page) == []
         for name, value in (("Name", "two words"), ("GPUs", "9"), ("Count", "21"), ("Maximum duration", "long")):
             await page.get_by_label(name, exact=True).fill(value)
-        await page.get_by_text("Schedule, and what").click()
-        await page.get_by_label("Stop at, as cron").fill("at eight")
-        await page.get_by_text("Schedule, and what").click()
-        await page.get_by_text("Regions, price limit").click()
-        await page.get_by_label("Webhook").fill("http://127.0.0.1/")
-        await page.get_by_label("Health check: path").fill("no slash")
-        await page.get_by_text("Regions, price limit").click()
+        async with _unfolded(page, "Schedule, and what"):
+            await page.get_by_label("Stop at, as cron").fill("at eight")
+        async with _unfolded(page, "Regions, price limit"):
+            await page.get_by_label("Webhook").fill("http://127.0.0.1/")
+            await page.get_by_label("Health check: path").fill("no slash")
         await _wrong_container(page)
         await expect(page.locator("#error-webhookUrl")).to_be_visible()  # it unfolds what has an error
         await expect(page.locator("#error-ports")).to_be_visible()
@@ -95,18 +94,25 @@ async def test_every_error_is_under_its_field(site: Site, width: int, scheme: st
         assert [c for c in tab.complaints if "400" not in c] == []
 
 
+@asynccontextmanager
+async def _unfolded(page: Page, title: str) -> AsyncGenerator[None]:
+    """The part of the form with that *title*, folded away in the end. The page itself unfolds what has an error."""
+    part = page.locator("details").filter(has=page.locator("summary", has_text=title)).last
+    await part.evaluate("part => { part.open = true; }")
+    yield
+    await part.evaluate("part => { part.open = false; }")
+
+
 async def _wrong_container(page: Page) -> None:
-    """Nothing right in what the machine is to run; then the part is folded away."""
-    part = page.get_by_text("Image, command, environment")
-    await part.click()
-    for name, value in (("Image", "two words"), ("Ports", "22/tcp 22/http"), ("Lowest CUDA version", "new")):
-        await page.get_by_label(name, exact=True).fill(value)
-    await _add(page, "variable", "MODE", "train")
-    await _add(page, "variable", "MODE", "serve")
-    await _add(page, "secret", "TOKEN", "")
-    await _add(page, "label", "Team", "vision")
-    await page.get_by_role("button", name="Add a volume").click()
-    await part.click()
+    """Nothing right in what the machine is to run."""
+    async with _unfolded(page, "Image, command, environment"):
+        for name, value in (("Image", "two words"), ("Ports", "22/tcp 22/http"), ("Lowest CUDA version", "new")):
+            await page.get_by_label(name, exact=True).fill(value)
+        await _add(page, "variable", "MODE", "train")
+        await _add(page, "variable", "MODE", "serve")
+        await _add(page, "secret", "TOKEN", "")
+        await _add(page, "label", "Team", "vision")
+        await page.get_by_role("button", name="Add a volume").click()
 
 
 async def _add(page: Page, noun: str, name: str, value: str) -> None:
