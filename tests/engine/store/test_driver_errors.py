@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+
 import pytest
 
 from corral.domain.errors import StoreUnavailableError
+from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
 PASSING = {
@@ -57,3 +62,32 @@ async def test_a_full_disk_is_reported_for_a_while(database: Database, monkeypat
     after = (await database.probe()).problem
 
     assert (before, meanwhile, after) == (None, "the database's disk is full", None)
+
+
+@pytest.mark.parametrize("within", ["a statement", "a transaction"])
+async def test_a_task_that_is_cancelled_while_the_database_is_silent_ends(
+    target: DatabaseTarget, monkeypatch: pytest.MonkeyPatch, within: str
+) -> None:
+    """The leader waits for its tasks to end before it tries to lead again: one of them went on, and it never did."""
+    monkeypatch.setattr("corral.store.session.database.CONNECT_TIMEOUT_SECONDS", 1.0)
+    database = await Database.connect(target, most_connections=1, statement_seconds=1.0)
+    borrow = database.transaction if within == "a transaction" else database.connection
+    session, is_silent = 0, asyncio.Event()
+
+    async def wait_for_an_answer() -> None:
+        nonlocal session
+        async with borrow() as connection:
+            session = await connection.fetchval("SELECT pg_backend_pid()")
+            os.kill(session, signal.SIGSTOP)
+            is_silent.set()
+            await connection.fetchval("SELECT 1", timeout=60)
+
+    try:
+        asking = asyncio.create_task(wait_for_an_answer())
+        await is_silent.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    finally:
+        os.kill(session, signal.SIGCONT)
+        database.pool.terminate()

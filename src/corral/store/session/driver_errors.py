@@ -49,14 +49,26 @@ class NoSessionError(TimeoutError):
 
 
 class driver_errors:  # noqa: N801  # used like a function: `with driver_errors():`
-    """Raises StoreUnavailableError for temporary errors of the driver; errors of statements pass unchanged."""
+    """
+    Raises StoreUnavailableError for temporary errors of the driver; errors of statements pass unchanged.
+
+    A task that is cancelled within the block ends with CancelledError. asyncpg waits for the server before it gives the
+    connection back, and raises a time-out instead of the cancellation if the server does not answer. A loop that goes
+    on after StoreUnavailableError would never end.
+    """
+
+    def __init__(self) -> None:
+        self._cancelled_before = 0
 
     def __enter__(self) -> None:
         """Begin."""
+        self._cancelled_before = _cancellations()
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Raise our error in place of the driver's."""
         if isinstance(error, UNREACHABLE):
+            if _cancellations() > self._cancelled_before:
+                raise asyncio.CancelledError from error
             raise StoreUnavailableError(_reason(error), retry_after_seconds=RETRY_AFTER_SECONDS) from error
 
 
@@ -64,3 +76,9 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, NoSessionError):
         return NO_SESSION
     return next((words for kind, words in _REASONS if isinstance(error, kind)), "the database cannot be reached")
+
+
+def _cancellations() -> int:
+    """How often the present task was asked to cancel, without the requests that it has dealt with."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
