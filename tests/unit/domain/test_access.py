@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any, cast
 
 import pytest
 
 from corral.api.http.context import counted_address
-from corral.api.middleware.auth import sent_key
+from corral.api.middleware.auth import Authenticator, sent_key
 from corral.domain.access import KEY_BYTES, SHOWN, Access, is_key_name, key_digest, key_text
 
 
@@ -68,6 +69,17 @@ def test_one_machine_is_counted_once() -> None:
     assert counted_address("203.0.113.9") == "203.0.113.9"
     assert counted_address("2001:db8:1:2::9") == counted_address("2001:db8:1:2:ffff::1") == "2001:db8:1:2::/64"
     assert counted_address("::1") == "::1"
+
+
+async def test_callers_of_ipv4_are_counted_one_by_one_on_a_socket_of_ipv6() -> None:
+    """Which shows them in one network of IPv6; the audit log has their addresses in the usual form."""
+    authenticator = Authenticator(keys=cast("Any", None), local_only=False, allowed_origins=frozenset())
+    peers = ["::ffff:203.0.113.9", "::ffff:203.0.113.10", "::FFFF:cb00:710b", "2001:db8::1", "unix"]
+    found = [await authenticator.identify(cast("Any", {"client": (peer, 1)}), {}) for peer in peers]
+
+    addresses = ["203.0.113.9", "203.0.113.10", "203.0.113.11"]
+    assert [each.address for each in found] == [*addresses, "2001:db8::1", "unix"]
+    assert [each.counted_as for each in found] == [*addresses, "2001:db8::/64", "unix"]
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,14 @@ def printable(text: str) -> str:
     return short if short.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in short)
 
 
+def peer_address(host: str) -> str:
+    """The address of a peer in its usual form: an IPv4 address that a socket of IPv6 shows as `::ffff:10.0.0.5` too."""
+    if not host.lower().startswith("::ffff:"):
+        return host
+    mapped = ipaddress.IPv6Address(host).ipv4_mapped
+    return host if mapped is None else str(mapped)
+
+
 def counted_address(host: str) -> str:
     """*host* as one caller: of an IPv6 address only the network, because one machine has all of it to choose from."""
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from corral.api.http.context import Identity, context_of
+from corral.api.http.context import Identity, context_of, peer_address
 from corral.api.middleware.proxy_login import ProxyLogin
 from corral.base.clock import Clock
 from corral.domain.access import LOCAL, Access, Caller
@@ -60,7 +60,7 @@ class Authenticator:
 
     async def identify(self, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> Identity:
         """The caller of this request; never raises, because some routes need none."""
-        address = scope["client"][0] if scope["client"] else "unknown"
+        address = peer_address(scope["client"][0]) if scope["client"] else "unknown"
         key = sent_key(headers)
         if key is None:
             return self._without_key(scope, headers, address)

@@ -98,11 +98,9 @@ class ProxyLogin:
 
 
 def _is_in(networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...], address: str) -> bool:
-    """Whether *address* is in one of *networks*; an IPv4 address that a socket of IPv6 shows counts as IPv4."""
+    """Whether *address* is in one of *networks*."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
     return any(found in network for network in networks)

@@ -94,9 +94,19 @@ def _checked_origins(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+_IPV4_AS_IPV6 = ipaddress.IPv6Network("::ffff:0:0/96")
+
+
 def _checked_networks(addresses: tuple[str, ...]) -> tuple[str, ...]:
-    """Raise ValueError for what is no address or network, and for a network of all addresses."""
-    if not all(ipaddress.ip_network(one).prefixlen for one in addresses):
+    """
+    Raise ValueError for what is no address or network, and for a network of all addresses.
+
+    Also for an IPv4 address written as one of IPv6: peers are known by the usual form, so it would never match.
+    """
+    networks = [ipaddress.ip_network(one) for one in addresses]
+    if not all(one.prefixlen for one in networks) or any(
+        isinstance(one, ipaddress.IPv6Network) and one.subnet_of(_IPV4_AS_IPV6) for one in networks
+    ):
         raise ValueError("not accepted")
     return addresses
 
