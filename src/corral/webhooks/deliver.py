@@ -25,7 +25,7 @@ from corral.base.tracing import tracing
 from corral.domain.delivery import DeliveryAttempt, WebhookFormat, receiver_parts
 from corral.domain.health.network_faults import status_category
 from corral.webhooks.guard import AddressGuard
-from corral.webhooks.schedule import AttemptOutcome, outcome_of
+from corral.webhooks.schedule import LONGEST_RETRY_AFTER, AttemptOutcome, outcome_of
 from corral.webhooks.sign import headers
 from corral.webhooks.slots import Target
 
@@ -35,7 +35,7 @@ connections after 5 s and more; keeping one that long would now and then send a 
 wait for the retry."""
 
 NOWHERE = Target(receiver="", address="")
-_SECONDS = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,9})?")
+_SECONDS = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,9})?")
 """Discord also sends fractions of a second."""
 
 
@@ -125,8 +125,10 @@ class Sender:
 
 
 def _retry_after(text: str) -> timedelta | None:
-    """The seconds of a `Retry-After`, rounded up; its other form, a date, is left to our own pauses."""
-    return timedelta(seconds=math.ceil(float(text))) if _SECONDS.fullmatch(text) else None
+    """The seconds of a `Retry-After`, rounded up, an hour at most; a date, its other form, is ignored."""
+    if not _SECONDS.fullmatch(text):
+        return None
+    return timedelta(seconds=math.ceil(min(float(text), LONGEST_RETRY_AFTER.total_seconds())))
 
 
 def _reason(error: BaseException) -> str:

@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Final
 
 from corral.base.clock import Clock
-from corral.webhooks.schedule import LONGEST_RETRY_AFTER
 
 TOO_MANY: Final = 429
 MOST_ADDRESSES: Final = 1000
@@ -30,7 +29,7 @@ class ReceiverPauses:
         if status != TOO_MANY or retry_after is None:
             return
         self._until.pop(address, None)
-        self._until[address] = self._clock.monotonic() + min(retry_after, LONGEST_RETRY_AFTER).total_seconds()
+        self._until[address] = self._clock.monotonic() + retry_after.total_seconds()
         if len(self._until) > MOST_ADDRESSES:
             del self._until[next(iter(self._until))]
 

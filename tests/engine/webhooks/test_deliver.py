@@ -89,12 +89,14 @@ async def test_the_status_alone_decides(answer: bytes, outcome: AttemptOutcome, 
         ("0", timedelta(0)),
         ("-1", None),
         ("Wed, 21 Oct 2026 07:28:00 GMT", None),
-        ("9" * 30, None),
+        ("604800", timedelta(hours=1)),
+        ("9" * 30, timedelta(hours=1)),
+        ("9" * 31, None),
         ("١٢", None),
     ],
 )
 async def test_a_receiver_may_ask_for_patience(text: str, retry_after: timedelta | None) -> None:
-    """Seconds only; nonsense is nothing."""
+    """Seconds only, an hour at most; nonsense is nothing."""
     assert retry_after == (await answered(http_answer(429, Retry_After=text))).retry_after
 
 
