@@ -243,7 +243,23 @@ async def _many_vanish(engine: FaultEngine) -> None:
     await engine.look()
 
 
-RARE = {"sure while stopping": _stopped_and_removed_unseen, "every listing confirms": _many_vanish}
+async def _started_by_others(engine: FaultEngine) -> None:
+    """A listing shows a machine running that others stopped and, after a listing showed that, started again."""
+    instance_id = await engine.request_create()
+    for _ in range(6):
+        await engine.step(3)
+    for command in (commands.stop, commands.start):
+        (machine,) = engine.machines(instance_id)
+        command(engine.simulator.world, machine, engine.simulator.now())
+        engine.advance(300)
+        await engine.look()
+
+
+RARE = {
+    "sure while stopping": _stopped_and_removed_unseen,
+    "every listing confirms": _many_vanish,
+    "starts when seen": _started_by_others,
+}
 """Histories that random choices reach only after a hundred others."""
 
 

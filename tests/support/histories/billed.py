@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from corral.domain.costs.totals import Cost, CostGrouping, GroupBy
-from corral.domain.instance import CreateRequest
+from corral.domain.instance import CreateRequest, InstanceId
 from corral.domain.requests.labels import InstanceChange
 from corral.store.tables.costs.totals import totals
 from novitasim.world.billing import charges
 from novitasim.world.instance import NEVER
+from novitasim.world.instance import Instance as Machine
+from novitasim.world.timeline import MachineShare, Status
 from support.engines.audit_lines import CONTEXT
 from support.engines.fault_engine import FaultEngine
 from support.histories.histories import MOST_CREATES, Histories, Stage
@@ -49,20 +51,27 @@ def bills(engine: FaultEngine) -> Mapping[str, Fraction]:
     return found
 
 
-async def judge_bounds(engine: FaultEngine, denied: Container[str] = ()) -> Sequence[tuple[str, Cost, Fraction]]:
+async def judge_bounds(engine: FaultEngine, unknown: Container[str] = ()) -> Sequence[tuple[str, Cost, Fraction]]:
     """
     Raise AssertionError unless every bill lies within the bounds; returns what was compared.
 
-    The provider *denied* machines that it billed: as far as can be known, their usage ended then.
+    Those of *unknown* have no upper bound: the provider denied their machines, or others started them, and billed them.
     """
     by_instance, billed = await costs(engine, GroupBy(grouping=CostGrouping.INSTANCE)), bills(engine)
     compared = [(each, by_instance.get(each, Cost()), billed.get(each, Fraction(0))) for each in engine.requested]
     for instance_id, cost, bill in compared:
         shown = f"{instance_id}: {float(cost.low)} to {float(cost.high)}, billed {float(bill)}"
         assert cost.low <= bill + ROUNDING, f"above the bill: {shown}"
-        assert bill <= cost.high + ROUNDING or instance_id in denied, f"below the bill: {shown}"
+        assert bill <= cost.high + ROUNDING or instance_id in unknown, f"below the bill: {shown}"
         assert cost.low <= cost.usd <= cost.high, shown
     return compared
+
+
+async def last_look(engine: FaultEngine) -> datetime:
+    """When the last listing began that showed every machine as its record says."""
+    async with engine.environment.database.connection() as connection:
+        found: datetime = await connection.fetchval("SELECT confirmed_at FROM corral_last_look")
+        return found
 
 
 async def judge_sums(engine: FaultEngine) -> None:
@@ -101,7 +110,9 @@ class BilledHistories(Histories):
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
         self.created = 0
-        self.denied_ids: set[str] = set()
+        self.unknown_ids: set[str] = set()
+        self.started_by_others: dict[InstanceId, datetime] = {}
+        """Stopped machines of these instances were started by others, at a time; no listing has shown it yet."""
 
     @rule(which=st.integers(0, MOST_CREATES - 1), team=st.sampled_from(["vision", "speech"]))
     def relabel(self, which: int, team: str) -> None:
@@ -117,19 +128,42 @@ class BilledHistories(Histories):
     @invariant()
     def is_billed_within_bounds(self) -> None:
         if self.begun:
-            self.denied_ids |= {
-                instance_id
-                for instance_id in self.engine.requested
-                for machine in self.engine.machines(instance_id)
-                if machine.hidden_until != NEVER
-            }
-            self._run(judge_bounds(self.engine, self.denied_ids))
+            self._run(self._judge_bills())
 
     def teardown(self) -> None:
         super().teardown()
         if self.begun:
-            self._run(judge_bounds(self.engine, self.denied_ids))
+            self._run(self._judge_bills())
             self._run(judge_sums(self.engine))
+
+    async def _judge_bills(self) -> None:
+        await self._note_unknown()
+        await judge_bounds(self.engine, self.unknown_ids | self.started_by_others.keys())
+
+    async def _note_unknown(self) -> None:
+        """
+        Note the bills of which Corral cannot know the upper bound.
+
+        What others start costs nothing, as far as can be known, before a listing shows it; and if that machine is down
+        again by then, no listing ever does.
+        """
+        machines = {each: self.engine.machines(each) for each in self.engine.requested}
+        self.unknown_ids |= {
+            each for each, found in machines.items() if any(machine.hidden_until != NEVER for machine in found)
+        }
+        if not self.started_by_others:
+            return
+        looked_at, now = await last_look(self.engine), self.engine.simulator.now()
+        for instance_id in [each for each, at in self.started_by_others.items() if at < looked_at]:
+            del self.started_by_others[instance_id]
+            if not any(machine.claim(now) is MachineShare.BILLED for machine in machines[instance_id]):
+                self.unknown_ids.add(instance_id)
+
+    def _harm(self, instance_id: InstanceId, machine: Machine, harm: str) -> None:
+        was_stopped = machine.status(self.engine.simulator.now()) is Status.EXITED
+        super()._harm(instance_id, machine, harm)
+        if harm == "is started" and was_stopped:
+            self.started_by_others.setdefault(instance_id, self.engine.clock.now())
 
     def _order(self, request: CreateRequest) -> CreateRequest:
         self.created += 1

@@ -221,14 +221,10 @@ class Histories(RuleBasedStateMachine):
     def harm(self, which: int, harm: str) -> None:
         instance_id = self._retry_after(which)
         self.unlucky.add(instance_id)
-        simulator, now = self.engine.simulator, self.engine.simulator.now()
+        now = self.engine.simulator.now()
         for machine in self.engine.machines(instance_id):
-            if machine.hidden(now):
-                continue
-            with suppress(RefusalError):
-                HARMS[harm](simulator, machine, now)
-            self.denied |= "denied" in harm
-            self.long_denied |= "long denied" in harm
+            if not machine.hidden(now):
+                self._harm(instance_id, machine, harm)
 
     @rule(gpus=st.sampled_from([0, 1, None]), healthy=st.booleans())
     def change_times(self, gpus: int | None, *, healthy: bool) -> None:
@@ -353,6 +349,13 @@ class Histories(RuleBasedStateMachine):
         self._run(act())
         self.stale = True
         self.engine.script.write([])
+
+    def _harm(self, _instance_id: InstanceId, machine: Machine, harm: str) -> None:
+        simulator = self.engine.simulator
+        with suppress(RefusalError):
+            HARMS[harm](simulator, machine, simulator.now())
+        self.denied |= "denied" in harm
+        self.long_denied |= "long denied" in harm
 
     def _order(self, request: CreateRequest) -> CreateRequest:
         """The request of the next create."""
