@@ -20,6 +20,7 @@ from corral.domain.observation.adoption import Adoption
 from corral.domain.operation import OperationKind
 from corral.domain.requests.labels import InstanceChange
 from corral.store.tables.costs.totals import totals
+from novitasim.world import commands
 
 LARGE = replace(REQUEST, rootfs_gb=100)
 GPU_PRICE = 180_000 * 24
@@ -150,6 +151,21 @@ async def test_an_orphan_is_billed_until_it_is_adopted_or_gone(engine: SteppedEn
     assert orphan["ended_latest"] == adopted["started_earliest"] == adopted["started_latest"]
     assert (orphan["cause"], adopted["instance_id"]) == ("orphan", known.instance.id)
     assert adopted["estimated"], "the price that was agreed is not known"
+
+
+async def test_an_orphan_that_runs_again_is_not_counted_twice(engine: SteppedEngine, ready: InstanceId) -> None:
+    """Its next span begins after the last, though the provider gives the time of its creation."""
+    async with engine.database.transaction() as connection:
+        await connection.execute("DELETE FROM corral_operations; DELETE FROM corral_instances")
+        await connection.execute("DELETE FROM corral_usage")
+    (machine,) = engine.sim.instances(ready.replace("_", "-"))
+    await engine.steps(2, 10)
+    for command in (commands.stop, commands.start):
+        command(engine.sim.world, engine.sim.world.instances[machine.id], engine.sim.now())
+        await engine.steps(2, 30)
+
+    first, second = await rows(engine)
+    assert first["ended_latest"] <= second["started_earliest"] <= second["started_latest"]
 
 
 async def test_usage_without_a_price_gets_the_present_one(engine: SteppedEngine, ready: InstanceId) -> None:

@@ -72,7 +72,14 @@ SELECT n.instance_id, n.provider_id, n.kind, n.cause, n.unit_price, n.quantity, 
        CASE WHEN n.started_ceiling >= start.earliest THEN LEAST(n.started_by, n.started_ceiling) ELSE n.started_by END,
        n.confirmed_at, n.follows, n.product_name, n.region, n.billing_mode, n.created_by, n.labels
 FROM corral_last_look AS look, {rows}, LATERAL (SELECT LEAST(
-    GREATEST(n.since, n.started_floor, CASE WHEN n.after_listing THEN look.confirmed_at END), n.started_by
+    GREATEST(
+        n.since, n.started_floor, CASE WHEN n.after_listing THEN look.confirmed_at END,
+        -- Earlier spans of the machine cover the time before.
+        CASE WHEN n.unless_open THEN (
+            SELECT max(u.ended_latest) FROM corral_usage AS u
+            WHERE u.instance_id = n.instance_id AND u.provider_id = n.provider_id AND u.kind = n.kind
+        ) END
+    ), n.started_by
 ) AS earliest) AS start
 WHERE (NOT n.unless_open OR NOT EXISTS (
     SELECT FROM corral_usage AS u
