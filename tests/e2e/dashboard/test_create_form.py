@@ -74,6 +74,7 @@ async def test_every_error_is_under_its_field(site: Site, width: int, scheme: st
             await page.get_by_label("Webhook").fill("http://127.0.0.1/")
             await page.get_by_label("Health check: path").fill("no slash")
         await _wrong_container(page)
+        await page.get_by_label("Name", exact=True).fill("three more words")  # all is folded when its answer arrives
         await expect(page.locator("#error-webhookUrl")).to_be_visible()  # it unfolds what has an error
         await expect(page.locator("#error-ports")).to_be_visible()
 
