@@ -59,6 +59,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "account.balance_unknown": "The balance of the account could not be read; it is read again ten minutes later.",
     "account.low_balance": "The balance of the account lasts for fewer hours than CORRAL_LOW_BALANCE_HOURS.",
     "budget.reported": "A threshold or the limit of a budget was reached; an event says so, once a period.",
+    "budget.sweep_failed": "A budget could not be judged; the others were, and this one is tried again.",
     "budget.stopped": "A budget is spent and says to stop machines: this one is stopped.",
     "budget.stop_refused": "A budget is spent, but this machine cannot be stopped now; the next sweep tries again.",
     "budget.stop_waits": "A budget may be spent, but observations do not show it for certain: nothing is stopped yet.",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from asyncpg import CheckViolationError
+from support.database.usage_rows import add_usage
 from support.engines.audit_lines import CONTEXT, LINE
 from support.engines.command_env import a_create_request
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
@@ -110,6 +113,34 @@ async def test_another_limit_is_reported_again_and_the_same_is_not(engine: Stepp
     await engine.parts.budget_sweep.sweep(RUN)
 
     assert reported(await reports(engine)) == [0.5, 0.5]
+
+
+async def test_an_error_of_one_budget_does_not_keep_another_from_being_judged(engine: SteppedEngine) -> None:
+    """It is raised at the end, so that the job fails and is repeated."""
+    for name in ("first", "second"):
+        await engine.parts.budgets.put(replace(budget(USD), name=name), LINE)
+    await spend(engine, 600_000)
+    async with engine.database.connection() as connection:
+        await connection.execute("ALTER TABLE corral_budgets ADD CHECK (name <> 'first' OR announced = '{}')")
+    with pytest.raises(CheckViolationError):
+        await engine.parts.budget_sweep.sweep(RUN)
+
+    assert [each.data["budget"] for each in await reports(engine)] == ["second"]
+
+
+async def test_a_sum_that_no_column_holds_exhausts_a_budget(engine: SteppedEngine) -> None:
+    """A create is refused, and the forecast can be read."""
+    await engine.parts.budgets.put(budget(USD, on_limit=LimitAction.REFUSE), LINE)
+    async with engine.database.connection() as connection:
+        await add_usage(connection, engine.clock.now() - timedelta(hours=1), unit_price=9 * 10**18, quantity=64)
+    await engine.parts.budget_sweep.sweep(RUN)
+    with pytest.raises(BudgetExceededError):
+        await engine.parts.create.create(a_create_request("refused"), CONTEXT)
+    (found,) = await engine.parts.budgets.all()
+
+    assert found.is_exhausted
+    assert reported(await reports(engine))[-1] == "budget.exhausted"
+    assert (await engine.parts.forecasts.current()).budgets[0].exhausted_at is not None
 
 
 async def created(engine: SteppedEngine, name: str, *, protected: bool = False) -> InstanceId:

@@ -111,5 +111,5 @@ def sums_by_scope(wanted: Sequence[WantedReservation]) -> Counter[str]:
     sums = Counter[str]()
     for each in wanted:
         for scope in each.scopes:
-            sums[scope] += each.micro_usd
+            sums[scope] = min(sums[scope] + each.micro_usd, budgets.MOST)
     return sums

@@ -49,14 +49,24 @@ class BudgetSweep:
         return JobType(name="sweep_budgets", handler=self.sweep, priority=Priority.LOW, every=EVERY)
 
     async def sweep(self, _run: JobRun) -> None:
-        """Judge every budget."""
+        """Judge every budget, also after an error of another; raises the first of these errors at the end."""
         async with self.database.connection() as connection:
             await budgets.drop_paid(connection, self.clock.now())
             names = [budget.name for budget in await budgets.load_all(connection)]
+        errors: list[Exception] = []
         for name in names:
-            found = await self._report(name)
-            if found is not None and found.is_exhausted and found.budget.on_limit is LimitAction.STOP:
-                await self._stop_if_certain(found)
+            try:
+                await self._judge(name)
+            except Exception as error:  # noqa: BLE001  # of this budget, and of no other; raised below
+                log.warning("budget.sweep_failed", budget=name, why=str(error))
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    async def _judge(self, name: str) -> None:
+        found = await self._report(name)
+        if found is not None and found.is_exhausted and found.budget.on_limit is LimitAction.STOP:
+            await self._stop_if_certain(found)
 
     async def _report(self, name: str) -> Standing | None:
         """Record what is to be reported of the budget; returns how it stands, or None if it is gone."""

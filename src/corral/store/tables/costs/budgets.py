@@ -27,6 +27,9 @@ COUNT_LASTS: Final = timedelta(seconds=2)
 """How long requests are admitted by the last count and what was admitted since. Longer, and a machine that was adopted
 or relabelled meanwhile is counted late; shorter, and more creates wait for a count."""
 
+MOST: Final = 4 * 10**18
+"""Micro-USD: a larger sum, as of an absurd price, counts as this, so that the sum of two fits into a column."""
+
 _COLUMNS: Final = "name, scope, period, limit_micro_usd, on_limit, thresholds"
 _SAME: Final = "(b.scope, b.period, b.limit_micro_usd) = (excluded.scope, excluded.period, excluded.limit_micro_usd)"
 _PUT: Final = f"""
@@ -48,6 +51,11 @@ def _cost(since: str, now: str) -> str:
     return f"u.unit_price::numeric * u.quantity * extract(epoch FROM GREATEST({longest}, interval '0')) / 86400"
 
 
+def _whole(amount: str) -> str:
+    """*amount* rounded up, as SQL."""
+    return f"LEAST(ceil({amount}), {MOST})::bigint"
+
+
 _OF_PERIOD: Final = "(u.ended_earliest IS NULL OR u.ended_latest > {since})"
 # What the instance `i` has cost since its reservation.
 _PAID: Final = f"""
@@ -67,8 +75,8 @@ WITH spent AS (
     FROM corral_instances AS i LEFT JOIN LATERAL ({_PAID.format(now="$2")}) AS paid ON true
     WHERE i.reserved_micro_usd IS NOT NULL AND i.id IS DISTINCT FROM $3 AND {{of_instances}}
 )
-SELECT ceil(spent.micro_usd)::bigint AS spent, ceil(spent.micro_usd + reserved.micro_usd)::bigint AS used,
-       ceil(spent.daily / 24)::bigint AS hourly
+SELECT {_whole("spent.micro_usd")} AS spent, {_whole("spent.micro_usd + reserved.micro_usd")} AS used,
+       {_whole("spent.daily / 24")} AS hourly
 FROM spent, reserved
 """  # noqa: S608  # constants
 _DROP_PAID: Final = f"""
@@ -164,7 +172,10 @@ async def reserve(connection: Connection, scopes: Sequence[str], amounts: Sequen
 async def note_count(connection: Connection, name: str, used: int, until: datetime) -> None:
     """Store that at most *used* is spent and reserved until then, beside what is admitted from now on."""
     await connection.execute(
-        "UPDATE corral_budgets SET counted_micro_usd = $2, counted_until = $3 WHERE name = $1", name, used, until
+        "UPDATE corral_budgets SET counted_micro_usd = $2, counted_until = $3 WHERE name = $1",
+        name,
+        min(used, MOST),
+        until,
     )
 
 
@@ -188,7 +199,7 @@ async def certain(connection: Connection, budget: Budget, now: datetime) -> int:
 async def hourly(connection: Connection) -> int:
     """What an hour costs with all machines that may be billed now, in micro-USD."""
     found: int = await connection.fetchval(
-        "SELECT ceil(coalesce(sum(unit_price::numeric * quantity), 0) / 24)::bigint"
+        f"SELECT {_whole('coalesce(sum(unit_price::numeric * quantity), 0) / 24')}"  # noqa: S608  # constants
         " FROM corral_usage WHERE ended_earliest IS NULL AND ended_latest IS NULL"
     )
     return found
