@@ -62,7 +62,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "budget.sweep_failed": "A budget could not be judged; the others were, and this one is tried again.",
     "budget.stopped": "A budget is spent and says to stop machines: this one is stopped.",
     "budget.stop_refused": "A budget is spent, but this machine cannot be stopped now; the next sweep tries again.",
-    "budget.stop_waits": "A budget may be spent, but observations do not show it for certain: nothing is stopped yet.",
+    "budget.stop_waits": "A budget may be spent, but that is not certain for the reason given: nothing is stopped yet.",
     "cloud.breaker_closed": "The provider answers again.",
     "cloud.budget_halved": "The provider throttled us; the limit of calls a minute was halved.",
     "cloud.budget_unshared": "The shared rate limiter cannot be reached; this process uses a part of the limit.",

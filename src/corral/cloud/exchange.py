@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal, Protocol, TypeVar
 
@@ -133,6 +134,11 @@ class Call:
 
 class Exchange(Protocol):
     """Something that sends requests."""
+
+    @property
+    def provider_time(self) -> datetime | None:
+        """The time by the provider's clock, to the second, when it last answered; None if it did not say."""
+        ...
 
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
         """Send *call* and read what comes back as *answer*; raises FaultError, or a CloudTransientError of its own."""

@@ -113,6 +113,11 @@ class GuardedExchange:
         self._shown_state: BreakerState | None = None
         self._update_breaker()
 
+    @property
+    def provider_time(self) -> datetime | None:
+        """The time by the provider's clock when it last answered."""
+        return self._bare.provider_time
+
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
         """
         Send *call*, repeating it where that is safe.

@@ -137,6 +137,14 @@ class Cloud(Protocol):
         """The money of the account, never cached; a failure has no effect on other calls."""
         ...
 
+    async def time(self) -> datetime | None:
+        """
+        The time by the provider's clock; when it last answered, if it does not now. None: it does not say.
+
+        Never raises because of the provider.
+        """
+        ...
+
     async def bill_rows(
         self, category: BillCategory, *, since: datetime, until: datetime, cycle: BillCycle = BillCycle.HOUR
     ) -> BillRows:

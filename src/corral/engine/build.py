@@ -277,7 +277,9 @@ def build_engine(runtime: Runtime) -> Engine:
             clock=clock,
             hours=settings.costs.low_balance_hours,
         ),
-        budget_sweep=BudgetSweep(database=database, event_publisher=event_publisher, change=change, clock=clock),
+        budget_sweep=BudgetSweep(
+            cloud=cloud, database=database, event_publisher=event_publisher, change=change, clock=clock
+        ),
     )
     for job_type in job_types(engine):
         registry.add(job_type)

@@ -192,6 +192,20 @@ async def test_what_may_be_spent_refuses_creates_and_stops_nothing_until_an_obse
     await engine.until(first, Phase.EXITED)
 
 
+async def test_a_clock_that_is_set_ahead_stops_nothing(engine: SteppedEngine) -> None:
+    """Though every machine seems to be as old: the provider's clock shows that it is not."""
+    first = await created(engine, "first")
+    await engine.parts.budgets.put(budget(USD, BudgetPeriod.TOTAL, LimitAction.STOP), LINE)
+    engine.clock.set_by(24 * 3600)
+    await engine.step()
+    await engine.parts.budget_sweep.sweep(RUN)
+    assert (await engine.get(first)).goal is Goal.RUNNING
+    engine.sim.advance(24 * 3600)
+    await engine.parts.budget_sweep.sweep(RUN)
+
+    assert (await engine.get(first)).goal is Goal.STOPPED
+
+
 async def test_a_start_reserves_and_a_stop_releases(engine: SteppedEngine) -> None:
     """What an instance reserves is released when it is stopped, once, and reserved again with its start."""
     first = await created(engine, "first")

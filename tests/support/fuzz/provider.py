@@ -92,6 +92,10 @@ class ScriptedReply:
         self._status, self._retry_after, self._body = status, retry_after, body
         self.calls = 0
 
+    @property
+    def provider_time(self) -> datetime | None:
+        return None
+
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
         """As the exchange over HTTP does, once the bytes are there."""
         self.calls += 1

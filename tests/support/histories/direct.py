@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 
 import aiohttp
 import msgspec
@@ -51,6 +52,10 @@ class DirectExchange:
         """Calls still on their way though given up, and when they arrive."""
         self.lose_next: str | None = None
         """The endpoint that loses its next answer, whatever the script says."""
+
+    @property
+    def provider_time(self) -> datetime | None:
+        return None
 
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
         mishap = self._mishap(call)

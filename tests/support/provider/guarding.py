@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import SecretStr
 
@@ -28,6 +29,10 @@ class Counted:
         self._bare = bare
         self.under_way = 0
         self.sent = 0
+
+    @property
+    def provider_time(self) -> datetime | None:
+        return self._bare.provider_time
 
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
         self.under_way += 1

@@ -6,21 +6,25 @@ whatever processes run and end. A stop is an ordinary stop, and is repeated for 
 machines that come up later are stopped, unless they are protected.
 
 What may be spent refuses creates and starts, but stops nothing: after an outage it includes hours in which a machine
-may have been gone. A stop needs as much to be spent for certain, by what observations show.
+may have been gone. A stop needs as much to be spent for certain, by what observations show, and a time that the
+provider's clock does not contradict: a clock that is set ahead makes every machine as old.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from corral.base.clock import Clock
 from corral.base.log import log
+from corral.cloud.port import Cloud
 from corral.domain.audit import AuditEntry, budget_entry
 from corral.domain.budgets.announcements import due, subject_of
 from corral.domain.budgets.budget import Budget, LimitAction, Standing, standing
 from corral.domain.errors import GoalRefusedError, NotFoundError
+from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.operation import OperationKind
 from corral.domain.placement.pricing import usd_text
@@ -34,11 +38,16 @@ from corral.store.tables.costs import budgets
 EVERY: Final = timedelta(minutes=1)
 """Longer, and more is spent before a limit is noticed; shorter sums the usage more often for nothing."""
 
+MOST_AHEAD: Final = timedelta(minutes=10)
+"""How far the time may be ahead of the provider's clock for a machine to be stopped. Less, and nothing is stopped at a
+provider whose clock is late; more, and a clock that was set ahead adds the cost of as much time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSweep:
     """Reports on budgets, and stops machines."""
 
+    cloud: Cloud
     database: Database
     event_publisher: EventPublisher
     change: ChangeInstance
@@ -89,14 +98,23 @@ class BudgetSweep:
     async def _stop_if_certain(self, found: Standing) -> None:
         async with self.database.connection() as connection:
             certain = await budgets.certain(connection, found.budget, self.clock.now())
-        if certain >= found.budget.limit_micro_usd:
-            await self._stop(found.budget, certain)
-        else:
+            running = await budgets.running_in(connection, found.budget.scope)
+        if certain < found.budget.limit_micro_usd:
             why = f"{usd_text(certain)} are spent for certain, and up to {usd_text(found.spent)} may be"
             log.info("budget.stop_waits", budget=found.budget.name, why=why)
+        elif running and (ahead := await self._ahead()) > MOST_AHEAD:
+            why = f"the time is {ahead} ahead of the provider's clock: less may be spent"
+            log.warning("budget.stop_waits", budget=found.budget.name, why=why)
+        else:
+            await self._stop(found.budget, certain, running)
 
-    async def _stop(self, budget: Budget, spent: int) -> None:
-        """Record a stop for every machine that the budget counts and that is not protected."""
+    async def _ahead(self) -> timedelta:
+        """How far the time is ahead of the provider's clock; 0 if the provider does not show it."""
+        time = await self.cloud.time()
+        return timedelta(0) if time is None else self.clock.now() - time
+
+    async def _stop(self, budget: Budget, spent: int, running: Sequence[InstanceId]) -> None:
+        """Record a stop for each of *running*: every machine that the budget counts and that is not protected."""
         name, limit = subject_of(budget.name), usd_text(budget.limit_micro_usd)
         reason = f"budget {budget.name!r} is spent: {usd_text(spent)} of {limit}"
 
@@ -104,8 +122,6 @@ class BudgetSweep:
             return budget_entry(name, OperationKind.STOP, reason, at, instance_id)
 
         context = CommandContext(line=line, caller=name, reason=reason)
-        async with self.database.connection() as connection:
-            running = await budgets.running_in(connection, budget.scope)
         for instance_id in running:
             try:
                 accepted = await self.change.record(OperationKind.STOP, instance_id, CommandOptions(), context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,6 +11,7 @@ from corral.cloud.novita.billing import translate, wire
 from corral.cloud.novita.catalog import NovitaCatalog, read_call
 from corral.cloud.novita.faults import error_for
 from corral.domain.costs.bill import Balance, BillCategory, BillCycle, BillRow, BillRows
+from corral.domain.errors import CloudError
 from corral.domain.records import replace
 
 BILL_PATH: Final = "/openapi/v1/billing/bill/list"
@@ -30,6 +32,12 @@ class NovitaBilling(NovitaCatalog):
         if found is None:
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without a balance"), call)
         return found
+
+    async def time(self) -> datetime | None:
+        """The time by the provider's clock: also a refusal shows it."""
+        with suppress(CloudError):
+            await self.balance()
+        return self._exchange.provider_time
 
     async def bill_rows(
         self, category: BillCategory, *, since: datetime, until: datetime, cycle: BillCycle = BillCycle.HOUR
