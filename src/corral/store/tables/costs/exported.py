@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final
@@ -11,10 +12,15 @@ import msgspec
 from corral.domain.costs.parts import UsagePart
 from corral.domain.costs.usage import HOURS
 from corral.store.session.database import Connection
-from corral.store.tables.costs.totals import SPANS, cost_of
+from corral.store.tables.costs.totals import CLOSED_SPANS, OPEN_SPANS, cost_of
 
+_PAGE: Final = " AND u.id > $4::bigint ORDER BY u.id LIMIT $5"
+# Each half has the limit, too, so that a page reads no more rows than it has, whatever follows.
 _PARTS: Final = f"""
-WITH span AS (SELECT * FROM ({SPANS.format(key="u.id", scope=" AND u.id > $4::bigint")}) AS one ORDER BY key LIMIT $5)
+WITH span AS (
+    ({CLOSED_SPANS.format(key="u.id", scope=_PAGE)}) UNION ALL ({OPEN_SPANS.format(key="u.id", scope=_PAGE)})
+    ORDER BY key LIMIT $5
+)
 SELECT u.id, u.instance_id, i.name, u.provider_id, u.kind, u.cause, u.unit_price, u.quantity, u.estimated,
        u.product_name, u.region, u.billing_mode, u.created_by, u.labels::text AS labels, part.*,
        u.unit_price::numeric * u.quantity * extract(epoch FROM part.e2 - part.s1) AS high,
@@ -37,15 +43,15 @@ ORDER BY u.id, day
 
 async def exported(
     connection: Connection, *, since: datetime, until: datetime, now: datetime, after: int, limit: int
-) -> tuple[list[UsagePart], int | None]:
+) -> tuple[Iterator[UsagePart], int | None]:
     """
     The parts of at most *limit* spans after the one with the number *after*, and the number of the last of them.
 
-    None for that number: there are no more.
+    None for that number: there are no more. Each part is computed when it is taken.
     """
     rows = await connection.fetch(_PARTS, since, until, now, after, limit)
     spans = len({row["id"] for row in rows})
-    parts = [_read(row) for row in rows if row["e2"] > row["s1"]]
+    parts = (_read(row) for row in rows if row["e2"] > row["s1"])
     return parts, rows[-1]["id"] if spans == limit else None
 
 

@@ -38,18 +38,21 @@ def earliest_start(now: str) -> str:
 # $1 and $2 are the period, $3 is now.
 _CAP: Final = latest_end("$3")
 _TERMS: Final = "u.unit_price, u.quantity, u.estimated"
-SPANS: Final = f"""
+CLOSED_SPANS: Final = f"""
 SELECT {{key}} AS key, {_TERMS}, u.started_earliest AS s1, u.started_latest AS s2, u.ended_earliest AS e1,
        u.ended_latest AS e2
 FROM corral_usage AS u
 WHERE u.ended_earliest IS NOT NULL AND u.ended_latest > $1::timestamptz
   AND u.started_earliest < $2::timestamptz{{scope}}
-UNION ALL
-SELECT {{key}}, {_TERMS}, {earliest_start("$3")},
-       COALESCE(u.started_latest, {_CAP}), LEAST(GREATEST(u.started_earliest, {_KNOWN}), {_CAP}), {_CAP}
+"""  # noqa: S608  # constants
+OPEN_SPANS: Final = f"""
+SELECT {{key}} AS key, {_TERMS}, {earliest_start("$3")} AS s1,
+       COALESCE(u.started_latest, {_CAP}) AS s2, LEAST(GREATEST(u.started_earliest, {_KNOWN}), {_CAP}) AS e1,
+       {_CAP} AS e2
 FROM corral_usage AS u, corral_last_look AS look
 WHERE u.ended_earliest IS NULL AND COALESCE(u.ended_latest, $3::timestamptz) > $1 AND u.started_earliest < $2{{scope}}
 """  # noqa: S608  # constants
+SPANS: Final = f"{CLOSED_SPANS}UNION ALL{OPEN_SPANS}"
 """The bounds of each span: s1 and s2 of its start, e1 and e2 of its end. {key} is a column, {scope} a condition."""
 # `inside` is from the latest start to the earliest end; it is negative if the span may not have been at all.
 CLIPPED: Final = """

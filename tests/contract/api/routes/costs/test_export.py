@@ -11,12 +11,16 @@ from typing import Final
 
 import pytest
 import pytest_asyncio
+from support.clock.clocks import SteppedClock
 from support.database.usage_rows import add_usage
 from support.http.served_api import ServedApi, opened
 from support.http.service import error_of
 
+from corral.domain.requests.costs.period import CostRequest
+from corral.engine.costs.exports import CostExports
 from corral.store.session.database import Database
 from corral.store.tables.costs.exported import exported
+from corral.views.costs.export import ExportFormat
 
 HOUR: Final = timedelta(hours=1)
 PERIOD: Final = "from=2029-12-20T06:00:00Z&to=2029-12-31T12:00:00Z"
@@ -83,6 +87,19 @@ async def test_names_and_labels_are_shown_and_begin_no_formula(api: ServedApi) -
     assert {line["productName"] for line in lines} == {"'=HYPERLINK()", "RTX 4090 24GB"}
     assert {line["createdBy"] for line in lines} == {"'@olga", "olga", ""}
     assert {line["labels"] for line in lines} == {"{}", '{"team":"=vision\\u003b-audio"}'}
+
+
+@pytest.mark.usefixtures("api")
+async def test_pieces_are_small_however_long_a_span_is(shared_database: Database) -> None:
+    """Between two of them other requests are served."""
+    exports = CostExports(shared_database, SteppedClock(), installation="0a1b2c")
+    async with shared_database.connection() as connection:
+        began = datetime(2027, 1, 1, tzinfo=UTC)
+        await add_usage(connection, began, began + timedelta(days=250))
+    request = CostRequest(since=began, until=datetime(2028, 1, 1, tzinfo=UTC))
+    pieces = [piece async for piece in exports.export(request, ExportFormat.FOCUS)]
+
+    assert [piece.count("\r\n") for piece in pieces] == [101, 100, 50]
 
 
 @pytest.mark.usefixtures("api")
