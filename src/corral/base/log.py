@@ -82,6 +82,8 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "create.name_lookup_failed": "The provider could not be asked for the name of a create that waits for a listing.",
     "create.waits_for_settling": "The database was restored, copied or taken over by another server. Its requests "
     "without a machine wait for the seconds named, because the provider's list may not show the latest machines.",
+    "leases.notices_withdrawn": "The service was away, or its database was restored, copied or taken over by another "
+    "server. Notices of leases are given again, because an extension may be missing.",
     "create.waits_for_listing": "Creates wait: no complete listing was compared since the start.",
     "instance.adopted_by_name": "An instance got a machine that was found by its name: lost, moved or newer.",
     "instance.illegal_transition": "A mistake in Corral: a change of phase that the lifecycle does not have. It was "

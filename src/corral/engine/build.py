@@ -223,7 +223,9 @@ def build_engine(runtime: Runtime) -> Engine:
             recorder=recorder,
             gate=gate,
             locks=InstanceLocks(database),
-            leases=LeaseReconciler(database=database, recorder=recorder, change=change, clock=clock, metrics=metrics),
+            leases=LeaseReconciler(
+                database=database, recorder=recorder, change=change, gate=gate, clock=clock, metrics=metrics
+            ),
         ),
         sampler=sampler,
         observer=Observer(

@@ -26,6 +26,7 @@ from corral.domain.operation import OperationKind
 from corral.domain.timing import iso
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.context import CommandContext, LeaseOrder
+from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.store.session.database import Database
 from corral.store.tables import leases
@@ -41,6 +42,7 @@ class LeaseReconciler:
     database: Database
     recorder: Recorder
     change: ChangeInstance
+    gate: CreateGate
     clock: Clock
     metrics: Metrics
 
@@ -80,7 +82,9 @@ class LeaseReconciler:
     async def _command(
         self, context: ReconcileContext, instance: Instance, kind: OperationKind, decision: LeaseDecision
     ) -> None:
-        """Record the command; its own job carries it out."""
+        """Record the command; its own job carries it out. Raises StaleError if its notice was withdrawn meanwhile."""
+        async with self.database.connection() as connection:
+            await self.gate.note_server(connection, context.server)
         reason = f"lease: {decision.because}"
 
         def line(*, at: datetime, instance_id: str) -> AuditEntry:

@@ -16,21 +16,27 @@ has the numbers of its past, and a server that was restarted may have lost commi
 A list may lag. That matters only if the database was restored, copied or promoted (`store/installation/continuity.py`):
 a machine made right before may be missing in the first listing. Requests that the database had then, without a machine,
 wait for a listing that began after the settle time; later requests cannot have a machine, and do not wait.
+
+Such a database may also lack an extension of a lease. Notices that it has are withdrawn and given again, so that no
+instance ends without a new notice and its grace period. The same is done if the last listing is long ago: then the
+service was away, or the files of its database were put back.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain.errors import CloudTransientError
 from corral.domain.instance import InstanceId
+from corral.domain.leases.decide import LATE
 from corral.domain.lifecycle.policy import Policy
 from corral.store.installation import continuity, last_listing
 from corral.store.installation.last_listing import Listings
 from corral.store.session.database import Connection
+from corral.store.tables import leases
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 """How soon a create that waits for the listing is tried again. Shorter costs a query more often; longer delays what
@@ -72,8 +78,11 @@ class CreateGate:
         now = await last_listing.listings(connection)
         identity = await continuity.identity(connection, self._place)
         settling: frozenset[InstanceId] = frozenset()
-        if not await continuity.is_continued(connection, identity):
+        is_continued = await continuity.is_continued(connection, identity)
+        if not is_continued:
             settling = await continuity.without_machine(connection)
+        if not is_continued or await _was_away(connection):
+            await self._withdraw_notices(connection)
         if settling:
             log.warning("create.waits_for_settling", seconds=round(self._settle_seconds), creates=len(settling))
         else:
@@ -82,6 +91,11 @@ class CreateGate:
         self._server, self._identity, self._settling = now.server, identity, settling
         self._settled_at = self._clock.monotonic() + self._settle_seconds
         self._count_from(now)
+
+    async def note_server(self, connection: Connection, server: datetime | None) -> None:
+        """Start again if *server*, as for `check`, is another one than this process has used so far."""
+        if server is not None and server != self._server:
+            await self.start(connection)
 
     def is_settling(self, instance_id: InstanceId) -> bool:
         """Whether no listing counts yet for this request, because the database may be older than the account."""
@@ -148,6 +162,17 @@ class CreateGate:
         self._count_from(now)
         self._identity = await continuity.identity(connection, self._place)  # the server may have been promoted since
 
+    async def _withdraw_notices(self, connection: Connection) -> None:
+        """Before the identity is recorded, so that a process that ends here leaves it to the next one."""
+        if found := await leases.withdraw_notices(connection, self._clock.now()):
+            log.warning("leases.notices_withdrawn", instances=found)
+
     def _count_from(self, now: Listings) -> None:
         self._begun = now.begun
         self._since, self._is_open, self._has_warned = self._clock.monotonic(), False, False
+
+
+async def _was_away(connection: Connection) -> bool:
+    """Whether no listing was recorded for so long that users may have been unable to extend a lease."""
+    last = await last_listing.last(connection)
+    return last.age is not None and last.age > LATE + (last.every or timedelta(0))

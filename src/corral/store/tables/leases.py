@@ -62,6 +62,12 @@ UPDATE corral_instances SET look_at = $1
 WHERE look_at IS NULL AND phase = '{Phase.READY.value}'
   AND (lease #>> '{{lease,max_duration}}' IS NOT NULL OR lease #>> '{{lease,schedule,stop}}' IS NOT NULL)
 """  # noqa: S608  # constants
+_WITHDRAW: Final = f"""
+UPDATE corral_instances AS i
+SET lease = i.lease - 'notice', look_at = LEAST(i.look_at, $1::timestamptz), generation = i.generation + 1
+WHERE i.lease #>> '{{notice}}' IS NOT NULL AND i.phase <> '{Phase.TERMINATED.value}'
+RETURNING {notification(TOPIC, "i.id")}
+"""  # noqa: S608  # constants
 _SWEEP: Final = f"""
 DELETE FROM corral_idle_samples AS s
 WHERE NOT EXISTS (SELECT FROM corral_instances AS i WHERE i.id = s.instance_id AND {_HAS_IDLE_RULE})
@@ -133,6 +139,11 @@ async def wake_unplanned(connection: Connection, at: datetime) -> int:
     """Make ready instances due at *at* whose lease has a fixed end and no reconcile is planned; returns how many."""
     done: str = await connection.execute(_WAKE_UNPLANNED, at)
     return int(done.rsplit(" ", 1)[1])
+
+
+async def withdraw_notices(connection: Connection, at: datetime) -> int:
+    """Remove every notice and have its instance reconciled at *at*, which gives it again; returns how many."""
+    return len(await connection.fetch(_WITHDRAW, at))
 
 
 async def sweep_samples(connection: Connection) -> int:
