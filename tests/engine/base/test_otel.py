@@ -15,14 +15,16 @@ from corral.base.tracing.otel import OtelTracing
 from corral.base.tracing.tracing import SpanKind
 
 
-async def reported(answer: Answering, monkeypatch: pytest.MonkeyPatch, done: asyncio.Event) -> list[str]:
-    """Send spans to a collector with *answer* until *done*; returns the events that were logged."""
+async def reported(
+    answer: Answering, monkeypatch: pytest.MonkeyPatch, done: asyncio.Event, caller: str | None = None
+) -> list[str]:
+    """Send a span below *caller* to a collector with *answer* until *done*; returns the events that were logged."""
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
     with capture_logs() as logged:
         async with upstream(answer) as address:
             monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
             traces = OtelTracing.open("all", SystemClock())
-            with traces.span("one", SpanKind.SERVER, None):
+            with traces.span("one", SpanKind.SERVER, caller):
                 pass
             await until(done.is_set, within=20, what="the end of the exchange")
             await traces.close()
@@ -60,3 +62,14 @@ async def test_a_collector_that_redirects_is_reported(monkeypatch: pytest.Monkey
 
     assert await reported(redirect, monkeypatch, asked) == ["tracing.unsent"]
     assert paths == ["/v1/traces"]
+
+
+async def test_a_bad_traceparent_of_a_caller_is_not_reported_as_lost_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any caller can send one, and would use up the one report of a minute."""
+    asked = asyncio.Event()
+
+    async def accept(_request: web.Request) -> web.StreamResponse:
+        asked.set()
+        return web.Response()
+
+    assert await reported(accept, monkeypatch, asked, caller="0" * 7000) == []

@@ -168,8 +168,8 @@ class _Failures(logging.Handler):
         self._next = clock.monotonic()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the first of each minute."""
+        """Log the first of each minute; what a caller's header is refused for loses no span."""
         now = self._clock.monotonic()
-        if now >= self._next:
+        if now >= self._next and not record.name.startswith("opentelemetry.trace.propagation"):
             self._next = now + REPORT_SECONDS
             log.warning("tracing.unsent", reported_by=record.name)
