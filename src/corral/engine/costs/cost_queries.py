@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -78,18 +79,24 @@ class CostQueries:
             else:
                 found = await totals(connection, since=since, until=until, now=now, group_by=request.group_by)
             unknown = await usage.unknown(connection, since)
-        total = sum((group.cost for group in found), Cost())
-        groups = [] if request.group_by is None else _in_order(found, request.group_by)
-        left_out = groups[request.limit :]
-        return CostSummary(
-            since=since,
-            until=until,
-            total=total,
-            groups=tuple(groups[: request.limit]),
-            rest=_together(left_out),
-            rest_groups=len(left_out),
-            unknown=unknown,
-        )
+        # In a thread, because there may be thousands of groups with their days.
+        return await asyncio.to_thread(_summary, found, request, since, until, unknown)
+
+
+def _summary(
+    found: list[CostGroup], request: CostRequest, since: datetime, until: datetime, unknown: UnknownUsage | None
+) -> CostSummary:
+    groups = [] if request.group_by is None else _in_order(found, request.group_by)
+    left_out = groups[request.limit :]
+    return CostSummary(
+        since=since,
+        until=until,
+        total=sum((group.cost for group in found), Cost()),
+        groups=tuple(groups[: request.limit]),
+        rest=_together(left_out),
+        rest_groups=len(left_out),
+        unknown=unknown,
+    )
 
 
 def _month_of(at: datetime) -> datetime:

@@ -7,8 +7,9 @@ whole, and so are those of the groups.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -111,15 +112,21 @@ async def totals(
 
     Usage that is not over counts up to *now*. A group in which nothing was billed may be left out.
     """
-    return await _totals(connection, (since, until, now), group_by, scope, per_day=False)
+    return _groups(await _rows(connection, (since, until, now), group_by, scope, per_day=False))
 
 
 async def daily_totals(
     connection: Connection, *, since: datetime, until: datetime, now: datetime, group_by: GroupBy
 ) -> list[CostGroup]:
     """As `totals`, each group with its days in their order; the sums of these are exactly those of the group."""
+    rows = await _rows(connection, (since, until, now), group_by, None, per_day=True)
+    # There may be a hundred thousand, of which other requests must not wait for seconds.
+    return await asyncio.to_thread(_with_days, rows)
+
+
+def _with_days(rows: Sequence[Any]) -> list[CostGroup]:
     found = defaultdict[str | None, list[CostGroup]](list)
-    for group in await _totals(connection, (since, until, now), group_by, None, per_day=True):
+    for group in _groups(rows):
         day, has_key, key = (group.key or "").partition("=")
         found[key if has_key else None].append(CostGroup(key=day, cost=group.cost))
     return [
@@ -132,15 +139,15 @@ async def daily_totals(
     ]
 
 
-async def _totals(
+async def _rows(
     connection: Connection,
     period: tuple[datetime, datetime, datetime],
     group_by: GroupBy | None,
     scope: CostScope | None,
     *,
     per_day: bool,
-) -> list[CostGroup]:
-    """The groups; *per_day*: those of each day, with keys such as 2026-11-17=KEY, or 2026-11-17 without a key."""
+) -> Sequence[Any]:
+    """A row for each group; *per_day*: and day, with keys such as 2026-11-17=KEY, or 2026-11-17 without a key."""
     arguments: list[object] = [*period]
 
     def parameter(value: object) -> str:
@@ -164,7 +171,11 @@ async def _totals(
         days=_DAYS if is_daily else "",
         spans=SPANS.format(key=key, scope=conditions),
     )
-    rows = await connection.fetch(statement, *arguments)
+    rows: Sequence[Any] = await connection.fetch(statement, *arguments)
+    return rows
+
+
+def _groups(rows: Sequence[Any]) -> list[CostGroup]:
     return [CostGroup(key=row["key"], cost=cost_of(row)) for row in rows]
 
 
