@@ -25,6 +25,7 @@ SHOWN: Final = len(KEY_PREFIX) + 4
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _KEY_DIGITS: Final = 43  # as many as 256 bits need
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+_USER = re.compile(r"[A-Za-z0-9_.@+~|:\\=-]{1,100}")
 
 
 class Access(StrEnum):
@@ -93,3 +94,13 @@ def key_digest(key: str) -> bytes:
 def is_key_name(text: str) -> bool:
     """Whether *text* is a valid name for a key."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_user_name(text: str) -> bool:
+    """
+    Whether *text* is a valid name for a user of a proxy, as that of every key is.
+
+    Without a space or comma, with which proxies join two headers; without a slash, which ends the caller's part of a
+    stored idempotency key; and no longer than the filter by owner takes.
+    """
+    return _USER.fullmatch(text) is not None

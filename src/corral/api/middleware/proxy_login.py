@@ -10,23 +10,17 @@ own beside it is noticed, because the header then comes twice.
 from __future__ import annotations
 
 import ipaddress
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from corral.base.settings.settings import ProxyLoginSettings
-from corral.domain.access import Access, Caller
+from corral.domain.access import Access, Caller, is_user_name
 from corral.domain.budgets.announcements import CALLER
 from corral.domain.errors import SettingsError, UnauthorisedError
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope
 
-USER_NAME: Final = re.compile(rb"[A-Za-z0-9_.@+~|:\\=-]{1,100}")
-"""
-Without a space or comma, with which proxies join two headers; without a slash, which ends the caller's part of a stored
-idempotency key; and no longer than the filter by owner takes.
-"""
 RESERVED_NAMES: Final = frozenset({b"lease", b"local", b"unknown"})
 """What the audit log calls callers that are no users; budgets are callers too, by names that begin with `CALLER`."""
 MOST_ADDRESSES: Final = 1000
@@ -82,7 +76,7 @@ class ProxyLogin:
                 f"the header {self.header} was sent more than once: the proxy must replace what a client sends"
             )
         is_reserved = sent[0] in RESERVED_NAMES or sent[0].startswith(CALLER.encode())
-        if not USER_NAME.fullmatch(sent[0]) or is_reserved:
+        if not is_user_name(sent[0].decode("latin-1")) or is_reserved:
             raise UnauthorisedError(
                 f"the header {self.header} does not hold a user name: 1 to 100 letters, digits and _ . @ + ~ | : \\ = -"
             )

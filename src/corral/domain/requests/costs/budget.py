@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from corral.domain.access import is_key_name
+from corral.domain.access import is_user_name
 from corral.domain.budgets.budget import EVERYTHING, Budget, BudgetPeriod, LimitAction, key_scope, label_scope
 from corral.domain.placement.pricing import micro_usd
 from corral.domain.requests.fields import (
@@ -37,7 +37,7 @@ def _scope(value: object) -> str:
     kind, _, named = value.partition(":") if isinstance(value, str) else ("", "", "")
     if kind == EVERYTHING and value == EVERYTHING:
         return EVERYTHING
-    if kind == "key" and is_key_name(named):
+    if kind == "key" and is_user_name(named):
         return key_scope(named)
     if kind == "label" and "=" in named:
         key, _, text = named.partition("=")
@@ -86,7 +86,7 @@ _FIELDS: Fields = {
         "scope",
         "INVALID_SCOPE",
         Rule(_scope, {"type": "string", "pattern": "^(all|label:.+|key:.+)$", "maxLength": 140}),
-        "What it counts: `all`, the instances with a label (`label:team=vision`) or of a key (`key:olga`).",
+        "What it counts: `all`, the instances with a label (`label:team=vision`) or of a key or user (`key:olga`).",
         "label:team=vision",
         required=True,
     ),

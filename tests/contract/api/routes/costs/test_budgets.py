@@ -66,6 +66,13 @@ async def test_a_budget_is_set_read_replaced_and_removed(api: ServedApi) -> None
     ]
 
 
+async def test_a_user_of_a_proxy_can_have_a_budget(api: ServedApi) -> None:
+    """Also with a name that no key can have."""
+    for name in ("olga+gpu@example.com", r"EXAMPLE\olga", "google-oauth2|1234", "u:" + 98 * "x"):
+        made = await put(api, "olga", {**DAY, "scope": f"key:{name}"})
+        assert made.json["scope"] == f"key:{name}"
+
+
 async def test_thresholds_that_are_stored_alike_are_one(api: ServedApi) -> None:
     """Each is reported by an event of its own, so one that is there twice would be reported twice."""
     made = await put(api, "vision", {**DAY, "thresholds": [0.5, 0.50000000001, "0.5000000002", 1]})
