@@ -15,14 +15,17 @@ from corral.domain.errors import StaleError
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.leases.changes import Extension, extended
+from corral.domain.leases.decide import LATE
 from corral.domain.leases.lease import EndAction, EndCause, Lease, Schedule
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
 from corral.engine.commands.context import LeaseOrder
+from corral.store.session.database import Connection
 from corral.store.tables import instances, leases
 
 HOUR = timedelta(hours=1)
+TEN_YEARS = timedelta(days=3650)
 TTL = Lease(max_duration=HOUR, grace=GRACE)
 SLACK = timedelta(seconds=60)
 """Three steps of these tests: the end is due, the stop is sent, and its effect is seen."""
@@ -132,10 +135,30 @@ async def test_a_lease_for_which_no_reconcile_is_planned_is_found(engine: Steppe
     instance = await ready(engine, TTL)
     async with engine.database.connection() as connection:
         await connection.execute("UPDATE corral_instances SET look_at = NULL")
-        assert await leases.wake_unplanned(connection, engine.clock.now()) == 1
+        assert await wake_unplanned(engine, connection) == 1
         await engine.work()
-        assert await leases.wake_unplanned(connection, engine.clock.now()) == 0, "the reconcile planned the next"
+        assert await wake_unplanned(engine, connection) == 0, "the reconcile planned the next"
     await live_until(engine, instance.id, Phase.EXITED, most=2 * HOUR, step=MINUTE)
+
+
+@pytest.mark.parametrize("lease", [TTL, Lease(schedule=Schedule(stop="0 1 * * *"), grace=GRACE)])
+async def test_a_clock_that_was_ahead_for_a_moment_does_not_delay_the_end(engine: SteppedEngine, lease: Lease) -> None:
+    """Its notice was for a time of that clock, ten years away, and so was the next reconcile."""
+    instance = await ready(engine, lease)
+    engine.clock.advance(TEN_YEARS.total_seconds())
+    await engine.observer.sweep()
+    await engine.work()
+    assert (await noticed(engine, instance.id)).phase is Phase.READY
+    engine.clock.advance(-TEN_YEARS.total_seconds())
+    async with engine.database.connection() as connection:
+        assert await wake_unplanned(engine, connection) == 1
+        assert await wake_unplanned(engine, connection) == 0
+    ended_at = await live_until(engine, instance.id, Phase.EXITED, most=2 * HOUR, step=MINUTE)
+
+    assert instance.ready_at is not None
+    assert ended_at <= instance.ready_at + HOUR + 3 * MINUTE
+    names = [name for name, _ in await lease_events(engine)]
+    assert names == ["ending_soon", "ending_cancelled", "ending_soon", "changed"]
 
 
 async def test_what_a_user_stops_again_is_not_started_by_the_schedule(engine: SteppedEngine) -> None:
@@ -175,6 +198,11 @@ async def test_of_an_extension_and_an_end_at_the_same_time_one_wins(engine: Step
     phases = [await engine.phase(each) for each in fleet]
 
     assert phases == [Phase.READY if is_extended else Phase.STOPPING for is_extended in won]
+
+
+async def wake_unplanned(engine: SteppedEngine, connection: Connection) -> int:
+    now = engine.clock.now()
+    return await leases.wake_unplanned(connection, now, latest=now + LATE)
 
 
 async def extend(engine: SteppedEngine, instance_id: InstanceId, by: timedelta) -> bool:

@@ -27,7 +27,8 @@ from corral.domain.records import replace
 LATE: Final = timedelta(minutes=2)
 """How long after its time a notice still ends an instance, if the end does not wait for a measurement. Later, Corral
 was down or its database was restored, and no user could extend the lease: the notice is given again. Shorter, and a
-busy moment delays ends by a grace period; longer, and an outage of a few minutes ends an instance at once."""
+busy moment delays ends by a grace period; longer, and an outage of a few minutes ends an instance at once. A time that
+is as far in the future was recorded before the clock was set back."""
 QUIET_SHOWN: Final = 0.25
 """The part of the window that must be quiet before the views show an expected end. Less, and an instance that is busy
 from time to time is recorded with each pause; more, and the countdown begins later."""
@@ -58,9 +59,9 @@ def needs_samples(instance: Instance) -> bool:
 
 def judge(instance: Instance, samples: Iterable[IdleSample], now: datetime) -> LeaseDecision:
     """What follows from the lease of *instance*; *samples* are its measurements within the window of its idle rule."""
-    state = instance.lease
-    if state is None:
+    if instance.lease is None:
         return LeaseDecision(state=None)
+    state = _without_future(instance.lease, now)
     judgement = _judgement(instance, state, samples, now)
     if judgement is not None and state.lease.idle is not None and needs_samples(instance):
         state = _summarized(state, state.lease.idle, judgement, now)
@@ -121,6 +122,8 @@ def _why_not(
     instance: Instance, state: LeaseState, notice: Notice, judgement: IdleJudgement | None, now: datetime
 ) -> str | None:
     """Why *notice* does not hold any more; None if it does."""
+    if max(notice.given_at, notice.awaited_since or notice.given_at) > now + LATE:
+        return "the clock was set back since"
     if notice.cause is not EndCause.IDLE:
         ends = {cause: end for end, cause in fixed_ends(instance, state, now)}
         end = ends.get(notice.cause)
@@ -144,6 +147,15 @@ def _down(instance: Instance, state: LeaseState, now: datetime) -> LeaseDecision
         return LeaseDecision(state=state, wake_at=start)
     because = f"schedule {schedule.start} {schedule.timezone}"
     return LeaseDecision(state=state, command=OperationKind.START, because=because, wake_at=now)
+
+
+def _without_future(state: LeaseState, now: datetime) -> LeaseState:
+    """*state* with *now* in place of later times: they were recorded before the clock was set back."""
+    used, scheduled = (
+        now if at is not None and at > now + LATE else at for at in (state.last_used_at, state.scheduled_at)
+    )
+    is_same = (used, scheduled) == (state.last_used_at, state.scheduled_at)
+    return state if is_same else replace(state, last_used_at=used, scheduled_at=scheduled)
 
 
 def _idle_rule(instance: Instance) -> IdleRule | None:

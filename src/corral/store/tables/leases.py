@@ -57,10 +57,16 @@ SET gpu = CASE WHEN excluded.newest_at IS NULL OR excluded.gpu IS NOT NULL THEN 
     cpu = CASE WHEN excluded.newest_at IS NULL OR excluded.cpu IS NOT NULL THEN GREATEST(s.cpu, excluded.cpu) END,
     newest_at = GREATEST(s.newest_at, excluded.newest_at), measured = GREATEST(s.measured, excluded.measured)
 """
+_RECORDED_TIMES: Final = ", ".join(
+    f"(lease #>> '{{{path}}}')::timestamptz"
+    for path in ("notice,given_at", "notice,awaited_since", "last_used_at", "scheduled_at")
+)
 _WAKE_UNPLANNED: Final = f"""
 UPDATE corral_instances SET look_at = $1
-WHERE look_at IS NULL AND phase = '{Phase.READY.value}'
-  AND (lease #>> '{{lease,max_duration}}' IS NOT NULL OR lease #>> '{{lease,schedule,stop}}' IS NOT NULL)
+WHERE (look_at IS NULL AND phase = '{Phase.READY.value}'
+       AND (lease #>> '{{lease,max_duration}}' IS NOT NULL OR lease #>> '{{lease,schedule,stop}}' IS NOT NULL))
+   OR (look_at > $1 AND lease IS NOT NULL AND phase <> '{Phase.TERMINATED.value}'
+       AND GREATEST({_RECORDED_TIMES}) > $2)
 """  # noqa: S608  # constants
 _WITHDRAW: Final = f"""
 UPDATE corral_instances AS i
@@ -135,9 +141,13 @@ async def add_samples(
     await connection.execute(_ADD, instance_id, oldest, *columns)
 
 
-async def wake_unplanned(connection: Connection, at: datetime) -> int:
-    """Make ready instances due at *at* whose lease has a fixed end and no reconcile is planned; returns how many."""
-    done: str = await connection.execute(_WAKE_UNPLANNED, at)
+async def wake_unplanned(connection: Connection, at: datetime, *, latest: datetime) -> int:
+    """
+    Make ready instances due at *at* whose lease has a fixed end and no reconcile is planned; returns how many.
+
+    Also those whose lease has a time after *latest*: the clock was set back since their reconcile was planned.
+    """
+    done: str = await connection.execute(_WAKE_UNPLANNED, at, latest)
     return int(done.rsplit(" ", 1)[1])
 
 
