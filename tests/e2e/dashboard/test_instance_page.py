@@ -183,6 +183,13 @@ async def test_a_failed_instance_says_why_and_what_can_be_done(site: Site) -> No
         await expect(page.locator("#why")).to_contain_text("PROVISIONING_FAILED")
         await expect(page.locator("#why")).to_contain_text("Next:")
         await expect(page.locator("#money")).to_have_text("Not billed now")  # its image was not pulled
+        await expect(page.locator("#why")).to_contain_text("Money: it is not billed.")
+        await page.route(f"**/api/instances/{instance_id}", _as_billed)
+        await page.reload()
+        billed = "Money: it still runs and costs $0.18/h until it is stopped or deleted."
+        await expect(page.locator("#why")).to_contain_text(billed)
+        await page.unroute_all()
+        await page.reload()
         again = page.get_by_role("link", name="Try again")
         await expect(again).to_have_attribute("href", f"/?duplicate={instance_id}#create")
         assert await axe_findings(page) == []
@@ -397,6 +404,11 @@ async def test_an_error_is_shown_in_the_panel_that_it_belongs_to(site: Site) -> 
         await expect(tab.page.locator("#deliveries-panel .problem")).to_contain_text("the database cannot be reached")
         await expect(tab.page.locator("#status")).to_have_text("ready")
         assert await axe_findings(tab.page) == []
+
+
+async def _as_billed(route: Route) -> None:
+    answer = await route.fetch()
+    await route.fulfill(response=answer, json={**await answer.json(), "billed": True, "price": 0.18})
 
 
 async def _refuse(page: Page, pattern: str) -> None:
