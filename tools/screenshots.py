@@ -292,7 +292,7 @@ async def picture_the_costs(browser: Browser, corral: Running) -> None:
         await tab.page.goto(f"{corral.address}/costs")
         await tab.page.locator("#past table").wait_for()
         await tab.page.locator("#link[data-state=live]").wait_for()
-        await tab.page.screenshot(path=IMAGES / "costs.png")
+        await tab.page.screenshot(path=IMAGES / "costs.png", full_page=True)
 
 
 async def picture_the_sign_in(place: Path) -> None:
