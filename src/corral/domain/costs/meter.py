@@ -86,7 +86,7 @@ def read(last: Meter | None, seen: ProviderInstance, at: datetime) -> Meter:
     if seen.sighting is Sighting.ABSENT:
         return gone(last, at)
     return Meter(
-        gpu=_gpu(None if last is None else last.gpu, seen, at),
+        gpu=_gpu(last, seen, at),
         disk=_disk(None if last is None else last.disk, seen, at),
         disk_gb=disk_size(seen) or (None if last is None else last.disk_gb),
         stopped_at=seen.stopped_at or (None if last is None else last.stopped_at),
@@ -116,7 +116,8 @@ def _shape(meter: Meter) -> tuple[object, ...]:
     return gpu.state, gpu.is_listed, disk.state, disk.is_listed, meter.disk_gb, meter.stopped_at
 
 
-def _gpu(was: Gauge | None, seen: ProviderInstance, at: datetime) -> Gauge:
+def _gpu(last: Meter | None, seen: ProviderInstance, at: datetime) -> Gauge:
+    was = None if last is None else last.gpu
     if was is not None and at < was.at < at + CLOCK_SET_BACK:
         return was  # the observation began before what the gauge shows, such as a start that was sent
     match _billed(seen):
@@ -127,14 +128,17 @@ def _gpu(was: Gauge | None, seen: ProviderInstance, at: datetime) -> Gauge:
             state = MeterState.UNBILLED if is_down else MeterState.EXPECTED
             return Gauge(state=state, at=at, is_listed=True)
         case None:
-            return _unclear_gpu(was, seen, at)
+            return _unclear_gpu(last, seen, at)
 
 
-def _unclear_gpu(was: Gauge | None, seen: ProviderInstance, at: datetime) -> Gauge:
+def _unclear_gpu(last: Meter | None, seen: ProviderInstance, at: datetime) -> Gauge:
     """After a status in which the GPUs of a machine may be billed or not."""
-    if was is None:
+    if last is None:
         return Gauge(state=MeterState.EXPECTED, at=at, is_listed=False)
-    if was.state is MeterState.BILLED and _is_up(seen):
+    was = last.gpu
+    # The provider's times are whole seconds, so a start may have that of the stop before it.
+    is_same_stop = was.is_listed and seen.stopped_at is not None and seen.stopped_at == last.stopped_at
+    if was.state is MeterState.BILLED and (is_same_stop or _is_up(seen)):
         return Gauge(state=MeterState.BILLED, at=at, is_listed=True)
     is_going = seen.sighting is Sighting.REMOVING
     may_begin = was.state is MeterState.UNBILLED and not is_going

@@ -59,6 +59,15 @@ def test_on_its_way_down_a_machine_is_billed_unless_it_may_have_stopped(sighting
         assert (meter.gpu.state, meter.gpu.at, meter.gpu.is_listed) == (BILLED, NOW, False)
 
 
+def test_a_start_within_the_second_of_a_stop_is_distinguished_by_what_was_known() -> None:
+    """The machine was seen running after that stop; only while nothing newer left it open."""
+    times: dict[str, Any] = {"started_at": NOW, "stopped_at": NOW}
+    going = seen(Sighting.STOPPING, seen(Sighting.RUNNING, at=NOW, **times), **times)
+    assert (going.gpu.state, going.gpu.at, going.gpu.is_listed) == (BILLED, LATER, True)
+    open_since = seen(Sighting.STOPPING, seen(Sighting.RUNNING, at=NOW), **times)
+    assert seen(Sighting.STOPPING, open_since, **times).gpu.at == NOW
+
+
 def test_a_disk_is_kept_until_the_machine_is_gone() -> None:
     """Also while it is stopped; not before it was first pulled."""
     assert seen(Sighting.BOOTING, is_boot_billed=False).disk.state is EXPECTED
