@@ -206,6 +206,26 @@ async def test_a_clock_that_is_set_ahead_stops_nothing(engine: SteppedEngine) ->
     assert (await engine.get(first)).goal is Goal.STOPPED
 
 
+async def test_usage_of_while_the_clock_was_ahead_ends_once_it_is_right_again(engine: SteppedEngine) -> None:
+    """A machine that was stopped meanwhile costs no more, and one that began to run costs as much as any other."""
+    first = await created(engine, "first")
+    engine.clock.set_by(24 * 3600)
+    await engine.step()
+    second = await created(engine, "second")
+    await engine.ask(OperationKind.STOP, first)
+    await engine.until(first, Phase.EXITED)
+    engine.clock.set_by(-24 * 3600)
+    await engine.step()
+    await engine.parts.budget_sweep.sweep(RUN)
+    engine.clock.advance(12 * 3600)
+    engine.sim.advance(12 * 3600)
+    await engine.step()
+    stopped, running = [(await engine.parts.costs.of_instance(each))[0] for each in (first, second)]
+
+    assert stopped.high < 20_000
+    assert 2_160_000 <= running.low <= running.high < 2_180_000
+
+
 async def test_a_start_reserves_and_a_stop_releases(engine: SteppedEngine) -> None:
     """What an instance reserves is released when it is stopped, once, and reserved again with its start."""
     first = await created(engine, "first")

@@ -33,7 +33,7 @@ from corral.engine.commands.context import CommandContext
 from corral.engine.events.publisher import EventPublisher
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
-from corral.store.tables.costs import budgets
+from corral.store.tables.costs import budgets, usage
 
 EVERY: Final = timedelta(minutes=1)
 """Longer, and more is spent before a limit is noticed; shorter sums the usage more often for nothing."""
@@ -59,8 +59,10 @@ class BudgetSweep:
 
     async def sweep(self, _run: JobRun) -> None:
         """Judge every budget, also after an error of another; raises the first of these errors at the end."""
+        now = self.clock.now()
         async with self.database.connection() as connection:
-            await budgets.drop_paid(connection, self.clock.now())
+            await usage.clip(connection, now)
+            await budgets.drop_paid(connection, now)
             names = [budget.name for budget in await budgets.load_all(connection)]
         errors: list[Exception] = []
         for name in names:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from corral.domain.costs.meter import CLOCK_SET_BACK
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notify
 
@@ -70,12 +71,15 @@ async def remember(connection: Connection, at: datetime, *, confirmed_at: dateti
     """
     A complete listing was read at *at*; if it began at *confirmed_at*, it showed every machine as recorded.
 
-    Write the usage that the listing changes before this: what it does not change is confirmed by it.
+    Write the usage that the listing changes before this: what it does not change is confirmed by it. A time from before
+    the clock was set back confirms nothing.
     """
     await connection.execute(
-        "UPDATE corral_last_look SET at = $1, noted_at = now(), confirmed_at = GREATEST(confirmed_at, $2)",
+        "UPDATE corral_last_look SET at = $1, noted_at = now(), confirmed_at = GREATEST("
+        " CASE WHEN confirmed_at <= $1::timestamptz + $3::interval THEN confirmed_at END, $2)",
         at,
         confirmed_at,
+        CLOCK_SET_BACK,
     )
 
 

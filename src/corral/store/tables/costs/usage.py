@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from corral.domain.costs.changes import usage_changes
+from corral.domain.costs.meter import CLOCK_SET_BACK
 from corral.domain.costs.totals import UnknownUsage
 from corral.domain.costs.usage import UNRECORDED, NewUsage, UsageChange, UsageKind
 from corral.domain.instance import Instance, Labels
@@ -122,6 +123,20 @@ WHERE ended_earliest IS NULL AND cause IN ({_LOOSE_CAUSES}) AND provider_id <> A
 """  # noqa: S608  # constants
 
 
+# Two statements, each with an index of its own: few rows are open, and of the others few end last.
+_CLIP: Final = """
+UPDATE corral_usage SET
+    started_earliest = LEAST(started_earliest, $1),
+    started_latest = CASE WHEN started_latest > $1 THEN $1 ELSE started_latest END,
+    ended_earliest = CASE WHEN ended_earliest > $1 THEN LEAST(started_latest, $1) ELSE ended_earliest END,
+    ended_latest = CASE WHEN ended_latest > $1 THEN $1 ELSE ended_latest END,
+    confirmed_at = LEAST(confirmed_at, $1)
+WHERE """
+_CLIP_CLOSED: Final = f"{_CLIP} ended_earliest IS NOT NULL AND ended_latest > $1::timestamptz + $2::interval"
+_CLIP_OPEN: Final = f"""
+{_CLIP} ended_earliest IS NULL
+  AND GREATEST(started_earliest, started_latest, ended_latest, confirmed_at) > $1::timestamptz + $2::interval
+"""
 _UNPRICED: Final = """
 SELECT DISTINCT u.provider_id, i.record #>> '{placement,cluster_id}' AS cluster_id,
        i.record #>> '{placement,product_id}' AS product_id
@@ -191,6 +206,16 @@ async def confirm(connection: Connection, machines: Sequence[str], at: datetime)
 async def end_unlisted(connection: Connection, listed: Sequence[str], now: datetime) -> None:
     """End the usage of machines without a record that a listing, which is known to be right, does not show."""
     await connection.execute(_END_LOOSE, list(listed), now)
+
+
+async def clip(connection: Connection, now: datetime) -> None:
+    """
+    Move bounds that lie after *now*, from before the clock was set back, to *now*.
+
+    A span that such a bound ended may have ended at any time since it began.
+    """
+    for statement in (_CLIP_CLOSED, _CLIP_OPEN):
+        await connection.execute(statement, now, CLOCK_SET_BACK)
 
 
 async def unknown(connection: Connection, since: datetime) -> UnknownUsage | None:
