@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from corral.cli.commands.costs.budgets import set_budget
 from corral.cli.cost_text import balance_line, causes_table, forecast_lines, money, report_notes, report_table
 from corral.cli.table import table_lines
+from corral.domain.budgets.budget import BudgetPeriod
+from corral.domain.errors import MalformedError
 from corral_client import (
     Account,
     Amount,
@@ -123,3 +127,10 @@ def test_a_balance_that_is_unknown_used_up_or_endless_is_said_so(account: Accoun
 def test_less_than_a_cent_is_not_nothing() -> None:
     """And nothing is."""
     assert [money(usd) for usd in (0, 0.004, 0.01, 1234.5)] == ["$0.00", "<$0.01", "$0.01", "$1,234.50"]
+
+
+@pytest.mark.parametrize("limit", [math.nan, math.inf])
+def test_a_limit_that_is_no_number_is_refused_by_the_name_of_its_option(limit: float) -> None:
+    """JSON has none of these: the service would only miss the field."""
+    with pytest.raises(MalformedError, match="--limit must be a number"):
+        set_budget("vision", limit=limit, period=BudgetPeriod.DAY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from corral.cli.options import Json, Url, connect
 from corral.cli.output import clock_time, print_json, print_line, print_table
 from corral.domain.budgets.budget import BudgetPeriod, LimitAction
+from corral.domain.errors import MalformedError
 from corral_client import Budget
 
 commands = typer.Typer(name="budgets", help="Limits on cost: set, list and remove them.", no_args_is_help=True)
@@ -32,6 +34,8 @@ def set_budget(
     url: Url = None,
 ) -> None:
     """Create or replace a budget. What was spent in its present period before counts too."""
+    if not math.isfinite(limit):  # JSON has no such number
+        raise MalformedError("--limit must be a number")
     with connect(url) as client:
         found = client.budgets.set(
             name,
