@@ -87,7 +87,7 @@ def read(last: Meter | None, seen: ProviderInstance, at: datetime) -> Meter:
         return gone(last, at)
     return Meter(
         gpu=_gpu(last, seen, at),
-        disk=_disk(None if last is None else last.disk, seen, at),
+        disk=_disk(last, seen, at),
         disk_gb=disk_size(seen) or (None if last is None else last.disk_gb),
         stopped_at=seen.stopped_at or (None if last is None else last.stopped_at),
     )
@@ -145,8 +145,8 @@ def _unclear_gpu(last: Meter | None, seen: ProviderInstance, at: datetime) -> Ga
     return Gauge(state=MeterState.EXPECTED if may_begin else was.state, at=was.at, is_listed=False)
 
 
-def _disk(was: Gauge | None, seen: ProviderInstance, at: datetime) -> Gauge:
-    billed = _billed(seen)
+def _disk(last: Meter | None, seen: ProviderInstance, at: datetime) -> Gauge:
+    was, billed = None if last is None else last.disk, _billed(seen)
     # One that was taken for gone and is seen again may have had no disk before, either.
     is_new = was is None or was.state is not MeterState.BILLED
     if is_new and billed is False and seen.sighting is not Sighting.EXITED:
