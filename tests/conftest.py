@@ -9,7 +9,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from types import FrameType
 
@@ -30,6 +30,8 @@ hypothesis_settings.register_profile("ci", derandomize=True, deadline=None, prin
 hypothesis_settings.register_profile("check", derandomize=True, deadline=None, print_blob=True, max_examples=20)
 hypothesis_settings.register_profile("nightly", max_examples=5000, deadline=None, print_blob=True)
 hypothesis_settings.load_profile("ci")
+
+_FOLDERS = count(1)
 
 
 def pytest_configure() -> None:
@@ -96,15 +98,8 @@ def quietly(_own_log: None) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
-@pytest.fixture(scope="module")
-def short_dir() -> Generator[Path]:
-    """A new folder of `short_folder`; a worker that returns to a file gets another."""
-    with short_folder() as path:
-        yield path
-
-
-@contextmanager
-def short_folder() -> Generator[Path]:
+@pytest.fixture(scope="session")
+def session_dir() -> Generator[Path]:
     """
     A directory with a short path that other accounts may pass through, as a data directory needs it.
 
@@ -113,23 +108,24 @@ def short_folder() -> Generator[Path]:
     """
     path = Path(tempfile.mkdtemp(prefix="corral-test-", dir=prepared.memory()))
     path.chmod(0o711)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def short_dir(session_dir: Path) -> Path:
+    """A new folder in *session_dir*; a worker that returns to a file gets another one."""
+    path = session_dir / str(next(_FOLDERS))
+    path.mkdir()
+    path.chmod(0o711)
+    return path
 
 
 @pytest.fixture(scope="session")
-def server() -> Generator[DatabaseTarget]:
+def server(session_dir: Path) -> Generator[DatabaseTarget]:
     """The PostgreSQL server of this session; not synced to disk, because nothing outlives the session."""
-    with short_folder() as place, _running_server(place) as target:
-        yield target
-
-
-@contextmanager
-def _running_server(place: Path) -> Generator[DatabaseTarget]:
-    prepared.prepare(place / "data")
-    embedded = EmbeddedServer(place / "data", SystemClock(), options=prepared.UNSYNCED)
+    prepared.prepare(session_dir / "data")
+    embedded = EmbeddedServer(session_dir / "data", SystemClock(), options=prepared.UNSYNCED)
 
     async def start() -> DatabaseTarget:
         target = await embedded.ensure()
@@ -138,11 +134,8 @@ def _running_server(place: Path) -> Generator[DatabaseTarget]:
         await execute(others, "CREATE DATABASE postgres TEMPLATE template0 STRATEGY file_copy")
         return target
 
-    target = asyncio.run(start())
-    try:
-        yield target
-    finally:
-        asyncio.run(embedded.stop())
+    yield asyncio.run(start())
+    asyncio.run(embedded.stop())
 
 
 @pytest.fixture
