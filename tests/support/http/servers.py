@@ -21,6 +21,7 @@ CERTIFICATE = Path(__file__).parent / "selfsigned.pem"
 async def serving(answer: Answer, *, tls: SSLContext | None = None) -> AsyncGenerator[int]:
     """Accept connections on a free port, which is yielded, and let *answer* deal with each."""
     talks: set[asyncio.Task[None]] = set()
+    writers: set[asyncio.StreamWriter] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -30,6 +31,7 @@ async def serving(answer: Answer, *, tls: SSLContext | None = None) -> AsyncGene
             writer.close()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.add(writer)
         talks.add(asyncio.create_task(talk(reader, writer)))
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
@@ -40,6 +42,9 @@ async def serving(answer: Answer, *, tls: SSLContext | None = None) -> AsyncGene
         for task in talks:
             task.cancel()
         await asyncio.gather(*talks, return_exceptions=True)
+        for writer in writers:  # a task that is cancelled before its first step does not close its own
+            writer.transport.abort()
+        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
 
 class HttpAnswers:
