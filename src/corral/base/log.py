@@ -82,8 +82,6 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "create.name_lookup_failed": "The provider could not be asked for the name of a create that waits for a listing.",
     "create.waits_for_settling": "The database was restored, copied or taken over by another server. Its requests "
     "without a machine wait for the seconds named, because the provider's list may not show the latest machines.",
-    "leases.notices_withdrawn": "The service was away, or its database was restored, copied or taken over by another "
-    "server. Notices of leases are given again, because an extension may be missing.",
     "create.waits_for_listing": "Creates wait: no complete listing was compared since the start.",
     "instance.adopted_by_name": "An instance got a machine that was found by its name: lost, moved or newer.",
     "instance.illegal_transition": "A mistake in Corral: a change of phase that the lifecycle does not have. It was "
@@ -105,6 +103,8 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "lease.notice_cancelled": "The lease of an instance will not end it after all; says why.",
     "lease.applied": "The lease of an instance stopped, deleted or started it; says why.",
     "lease.refused": "The command of a lease is not possible at the moment; it is tried again.",
+    "leases.notices_withdrawn": "The service was away, or its database was restored, copied or taken over by another "
+    "server. Notices of leases are given again, because an extension may be missing.",
     "leases.read_failed": "How busy an instance was could not be read; it counts as busy, and is read again later.",
     "leases.sampling_interrupted": "Measuring idle instances failed because the database went away; tried again.",
     "costs.day_reconciled": "A day's usage agrees with the provider's bill; says how many machines and how much.",
