@@ -166,6 +166,8 @@ class PendingAction:
     """When the last call was sent."""
     ended_at: datetime | None = None
     """When the last call to stop or delete ended; None: under way, or its worker died."""
+    accepted: bool = False
+    """Whether the provider accepted the last call to stop or delete; False also if it is not known."""
     sent_on: Sighting | None = None
     """What the provider had last said of the instance when that call was sent."""
     refused: Failure | None = None

@@ -75,6 +75,31 @@ async def test_a_call_without_effect_is_repeated_by_the_next_observation(
     await engine.until(ready, END[kind], steps=4)
 
 
+@pytest.mark.parametrize("kind", [STOP, DELETE])
+@pytest.mark.parametrize(("fault", "pause"), [("ignore", 120), ("lost_reply", 16)])
+async def test_without_observations_a_call_is_repeated_by_the_clock(
+    engine: SteppedEngine, ready: InstanceId, fault: str, pause: int, kind: OperationKind
+) -> None:
+    """
+    Two minutes after a call that the provider accepted, and 15 s after one whose outcome is not known.
+
+    When hundreds of leases end in one minute, the rate limit admits no lookup of each within seconds: a repeat would
+    take the calls that show the effect of the first.
+    """
+    engine.sim.fault(fault, on=kind.value, count=1)
+    await engine.ask(kind, ready)
+    await engine.work()
+    assert sent(engine, kind) == 1
+    seconds = 0
+    while sent(engine, kind) == 1:
+        seconds += 2
+        engine.clock.advance(2)
+        await engine.observer.sweep()
+        await engine.work()
+
+    assert seconds == pause
+
+
 async def test_repeats_become_rarer_while_the_provider_shows_no_effect(
     engine: SteppedEngine, ready: InstanceId
 ) -> None:

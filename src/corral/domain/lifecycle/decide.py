@@ -190,7 +190,7 @@ def _planned(instance: Instance, phase: Phase, now: datetime, policy: Policy) ->
     pause = _pause(instance, action, now, policy)
     if pause > timedelta(0):
         because = "sent to the provider; waiting"
-        again = pause if phase is Phase.FAILED else min(pause, requeue_after or pause)
+        again = min(pause, requeue_after or pause) if phase in COMING_UP else pause
         return Decision(phase=phase, because=because, requeue_after=again)
     return Decision(phase=phase, action=action, because=because, requeue_after=requeue_after)
 

@@ -3,7 +3,8 @@ The call that a start, restart, stop or delete needs: whether it had an effect, 
 
 Repeating a stop or delete is harmless, and every second without effect is billed. So it is sent again as soon as an
 observation that began after the call ended still shows the machine as it was; at once after a call that certainly was
-not carried out; and by the clock where nothing can be observed. A list may lag behind, so pauses between repeats grow.
+not carried out; and by the clock where nothing can be observed, later if the provider accepted it. A list may lag
+behind, so pauses between repeats grow.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def pause(instance: Instance, now: datetime, policy: Policy) -> timedelta:
     if instance.pending.sent_at is None:
         return timedelta(0)
     if not _is_without_effect(instance):
-        patience = max(policy.repeat_after, min(instance.pending.sent_at - instance.phase_since, policy.repeat_at_last))
+        least = policy.repeat_accepted if instance.pending.accepted else policy.repeat_after
+        patience = max(least, min(instance.pending.sent_at - instance.phase_since, policy.repeat_at_last))
         return max(instance.pending.sent_at + patience - now, timedelta(0))
     # A machine that was booting may refuse what it accepts now.
     if instance.observation.sighting is not instance.pending.sent_on or instance.pending.attempts <= 1:
@@ -69,19 +71,20 @@ def is_first_without_effect(instance: Instance, seen: Sighting, at: datetime) ->
 def sending(instance: Instance, now: datetime) -> Instance:
     """The instance just before a stop or delete is sent."""
     attempts, sighting = instance.pending.attempts + 1, instance.observation.sighting
-    pending = replace(instance.pending, sent_at=now, ended_at=None, sent_on=sighting, attempts=attempts)
+    pending = replace(instance.pending, sent_at=now, ended_at=None, accepted=False, sent_on=sighting, attempts=attempts)
     return replace(instance, pending=pending)
 
 
-def answered(instance: Instance, now: datetime, refused: Failure | None, *, is_accepted: bool = False) -> Instance:
+def answered(instance: Instance, now: datetime, refused: Failure | None, *, accepted: bool) -> Instance:
     """
     The instance after the call ended; *refused*: the provider said that it does not do it.
 
-    *is_accepted*: it was a delete that the provider accepted, so that the provider knew the machine then.
+    *accepted*: the provider said that it does. It knew the machine then.
     """
-    accepted_at = instance.delete_accepted_at or (now if is_accepted else None)
-    pending = replace(instance.pending, ended_at=now, refused=refused)
-    return replace(instance, pending=pending, delete_accepted_at=accepted_at)
+    is_delete = instance.goal is Goal.GONE
+    deleted_at = instance.delete_accepted_at or (now if accepted and is_delete else None)
+    pending = replace(instance.pending, ended_at=now, accepted=accepted, refused=refused)
+    return replace(instance, pending=pending, delete_accepted_at=deleted_at)
 
 
 def not_sent(sent: Instance, before: Instance, why: Failure) -> Instance:

@@ -42,7 +42,12 @@ class Policy:
     vanish_checks: int = 2
     """How many such lookups it takes."""
     repeat_after: timedelta = timedelta(seconds=15)
-    """A stop or delete of which nothing was observed for this long is sent again; the pause doubles each time."""
+    """A stop or delete whose outcome is not known and of which nothing was observed for this long is sent again; the
+    pause doubles each time."""
+    repeat_accepted: timedelta = timedelta(minutes=2)
+    """The same for one that the provider accepted. Shorter, and many ends in one minute are repeated before the rate
+    limit admits the lookups that show their effect; longer, and a stop that was accepted, lost and not looked at is
+    billed longer."""
     repeat_at_last: timedelta = timedelta(minutes=4)
     """The longest such pause. Repeats use up the rate limit that observations of their effect need."""
     urgent_probe: timedelta = timedelta(seconds=1)

@@ -48,6 +48,7 @@ _STORED: Final[dict[str, str]] = {
     "pending.attempts": "asks",
     "pending.sent_at": "acted_at",
     "pending.ended_at": "answered_at",
+    "pending.accepted": "accepted",
     "pending.sent_on": "acted_on",
     "pending.refused": "refused",
 }

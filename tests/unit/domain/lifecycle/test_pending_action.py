@@ -86,6 +86,17 @@ def test_repeats_follow_observations_with_growing_pauses() -> None:
     assert decide(third, at(5), POLICY).action is Action.STOP
 
 
+def test_an_accepted_call_waits_for_an_observation_for_two_minutes() -> None:
+    """One that shows no effect repeats it at once all the same."""
+    accepted = replace(SENT, pending=replace(SENT.pending, accepted=True))
+    observed = replace(accepted, observation=replace(SENT.observation, sighted_at=at(2)))
+
+    assert decide(accepted, at(15), POLICY).requeue_after == timedelta(seconds=105)
+    assert decide(accepted, at(119), POLICY).action is None
+    assert decide(accepted, at(120), POLICY).action is Action.STOP
+    assert decide(observed, at(2), POLICY).action is Action.STOP
+
+
 def test_what_is_seen_up_at_last_is_stopped_at_once() -> None:
     """It refused while it was booting, ten times; now it can."""
     booting = replace(

@@ -127,7 +127,7 @@ CHECKS: Final = (
     Check(
         id="stop.time",
         assumes="a stopped machine is exited within two minutes",
-        otherwise="the stop is repeated while nothing of it is seen, after 15 s and longer each time",
+        otherwise="the stop is repeated while it shows no effect, with growing pauses",
         judge=lambda seen: _reached(seen, Stage.STOP, "exited", seen.tried().stopped),
     ),
     Check(

@@ -42,9 +42,9 @@ class StopDeleteStep:
             context, instance, pending_action.sending(instance, self.runtime.clock.now()), "about to ask"
         )
         refused: Failure | None = None
-        is_accepted = False
+        accepted = False
         try:
-            is_accepted = bool(await call(provider_id(instance)))
+            accepted = await call(provider_id(instance)) is not False
         except CloudTransientError as error:
             why = Failure(code=error.code, message=error.message)
             await self._end(context, sent, lambda known: pending_action.not_sent(known, instance, why), error.message)
@@ -61,7 +61,7 @@ class StopDeleteStep:
         because = "the provider was asked" if refused is None else refused.message
 
         def answered(known: Instance) -> Instance:
-            return pending_action.answered(known, now, refused, is_accepted=is_accepted)
+            return pending_action.answered(known, now, refused, accepted=accepted)
 
         ended = await self._end(context, sent, answered, because)
         return Outcome(instance=ended, requeue_after=self.runtime.policy.repeat_after)
