@@ -51,7 +51,7 @@ def handlers(engine: Engine, reader: RequestReader) -> list[HTTPRouteHandler]:
         outcome = await engine.change.record(kind, given_id, terms, command)
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)
-        return committed(context, outcome.response, is_audited=outcome.is_new)
+        return committed(context, outcome.response, is_audited=outcome.is_audited)
 
     return [*_by_id(act), *_by_name(act), _adopt(engine, reader), _relabel(engine)]
 

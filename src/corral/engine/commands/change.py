@@ -46,8 +46,10 @@ class AcceptedCommand:
 
     instance: Instance
     response: StoredResponse
-    is_new: bool = True
-    """False when it was requested or done already, and nothing was recorded."""
+    is_new: bool
+    """False when it was requested or done already."""
+    is_audited: bool
+    """Whether its audit line was written with its change; False if it changed nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +112,10 @@ class ChangeInstance:
                 await self._write(connection, before, after, operation=operation, current=current, context=context)
             elif after is not before:
                 await leases.change(after, wake_at=None).run(connection)
-                await audit.append([context.line(at=now, instance_id=after.id)]).run(connection)
+                line = replace(context.line(at=now, instance_id=after.id), status=response.status)
+                await audit.append([line]).run(connection)
         self.caches.drop(CacheName.INSTANCE_DETAILS, after.id)
-        return AcceptedCommand(instance=after, response=response, is_new=is_new)
+        return AcceptedCommand(instance=after, response=response, is_new=is_new, is_audited=after is not before)
 
     async def named(self, kind: OperationKind, name: str, line: AuditEntry) -> InstanceId:
         """

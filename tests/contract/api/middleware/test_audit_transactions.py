@@ -13,7 +13,8 @@ from support.engines.outbox import outbox
 from support.http.served_api_with_provider import ServedApiWithProvider, staged
 from support.http.service import Answer, serving
 
-from corral.domain.lifecycle.phases import Phase
+from corral.domain.leases.lease import EndCause, LeaseState
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 
@@ -160,6 +161,7 @@ REQUESTS = pytest.mark.parametrize(
         create_with_a_key,
         command("start", phase=Phase.EXITED, sighting=Sighting.EXITED),
         command("stop"),
+        command("stop", phase=Phase.STOPPING, goal=Goal.STOPPED, lease=LeaseState(ended_by=EndCause.MAX_DURATION)),
         command("restart"),
         command("delete"),
         command("delete", key="k"),
