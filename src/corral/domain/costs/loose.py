@@ -7,7 +7,6 @@ No record keeps what was seen of them, so every listing gives all of it again, a
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
 from corral.domain.costs.changes import PROVIDER_CLOCK, plausible, stop_bounds
 from corral.domain.costs.meter import FREE_DISK_GB, Gauge, MeterState, disk_size, read
@@ -24,9 +23,6 @@ from corral.domain.instance import Instance
 from corral.domain.observation.adoption import NOWHERE, billing_mode
 from corral.domain.observation.matching import Unmatched, UnmatchedKind
 
-GPUS: Final = range(1, 65)
-"""How many a machine may have; another number that the provider gives is none."""
-
 
 def loose_usage(
     found: Unmatched, record: Instance | None, *, installed_at: datetime, began: datetime, now: datetime
@@ -38,10 +34,10 @@ def loose_usage(
     when the installation, which made the machine, began. The price is not known here.
     """
     seen = found.seen
-    meter, gpus = read(None, seen, began), seen.gpu_num
+    meter = read(None, seen, began)
     changes: list[UsageChange] = []
     for kind, gauge, quantity in (
-        (UsageKind.GPU, meter.gpu, gpus if gpus is not None and gpus in GPUS else 1),
+        (UsageKind.GPU, meter.gpu, seen.gpu_num or 1),
         (UsageKind.DISK, meter.disk, (disk_size(seen) or 0) - FREE_DISK_GB),
     ):
         if quantity <= 0:
