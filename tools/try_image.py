@@ -1,7 +1,7 @@
 """
 Run the steps of deploy/Dockerfile without a container engine, in unpacked Debian roots, and try the result.
 
-    debootstrap --variant=minbase trixie /var/tmp/trixie http://deb.debian.org/debian
+    debootstrap --variant=minbase trixie /var/tmp/trixie
     sudo unshare --mount --pid --fork --kill-child .venv/bin/python tools/try_image.py /var/tmp/trixie /var/tmp/image
 
 The root named first stands for `debian:trixie-slim`; the second folder gets a root for each stage. `--certificates`
