@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 
@@ -11,16 +10,14 @@ import pytest
 from aiohttp import web
 from support.clock.clocks import SteppedClock
 from support.engines.event_env import UP, EventEnv
-from support.engines.outbox import run_out, sending, sent
+from support.engines.outbox import run_out, sent
 from support.provider.upstream import upstream
 
-from corral.base.clock import SystemClock
 from corral.domain.delivery import DeliveryStatus, WebhookFormat, receiver_address
 from corral.domain.errors import Failure
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.phases import Phase
 from corral.engine.events.webhook_sender import WebhookSender
-from corral.store.session.database import Database
 
 NAME = "<!channel> @everyone *x*"
 
@@ -41,22 +38,6 @@ class Chat:
         self.bodies.append(msgspec.json.decode(await request.read()))
         self.requests.append(request)
         return self.answers.pop(0) if self.answers else web.Response(status=204)
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock(SystemClock().now())
-
-
-@pytest.fixture
-def room(database: Database, clock: SteppedClock) -> EventEnv:
-    return EventEnv(database, clock)
-
-
-@pytest.fixture
-async def deliveries(room: EventEnv) -> AsyncGenerator[WebhookSender]:
-    async with sending(room) as deliveries:
-        yield deliveries
 
 
 async def failed(room: EventEnv, url: str) -> Instance:

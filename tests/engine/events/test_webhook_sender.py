@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -30,22 +29,6 @@ from corral.webhooks.schedule import MOST_TRIES
 from corral.webhooks.slots import NEW_SHARE, RETURN_SPACING_SECONDS, SLOW_PAUSE, SLOW_SECONDS
 
 EVENTS = ["created", "starting", "running", "health_checking", "ready"]
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock(SystemClock().now())
-
-
-@pytest.fixture
-def room(database: Database, clock: SteppedClock) -> EventEnv:
-    return EventEnv(database, clock)
-
-
-@pytest.fixture
-async def deliveries(room: EventEnv) -> AsyncGenerator[WebhookSender]:
-    async with sending(room) as deliveries:
-        yield deliveries
 
 
 async def risen(room: EventEnv, url: str, *names: str) -> list[Instance]:
