@@ -12,7 +12,7 @@ from typing import Final
 
 from corral.cloud.novita import values, wire
 from corral.domain.machine.access import MachineAccess, ssh_target, web_address
-from corral.domain.observation.sighting import Connection, Endpoint, ProviderInstance, Sighting
+from corral.domain.observation.sighting import BootStage, Connection, Endpoint, ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode, Cluster, PortKind, Product, Volume, region_code
 
 SIGHTINGS: Final[Mapping[str, Sighting]] = {
@@ -44,15 +44,15 @@ Every status with a known meaning, in lower case.
 still be billed, so it counts as stopping.
 """
 
-_BOOT_BILLED: Final[Mapping[str, bool]] = {
-    "pending": False,
-    "tocreate": False,
-    "creating": False,
-    "pulling": True,
-    "tostart": False,
-    "starting": True,
+_BOOT_STAGES: Final[Mapping[str, BootStage]] = {
+    "pending": BootStage.NEW,
+    "tocreate": BootStage.NEW,
+    "creating": BootStage.NEW,
+    "pulling": BootStage.BILLED,
+    "tostart": BootStage.STOPPED,
+    "starting": BootStage.BILLED,
 }
-"""Whether the GPUs of a machine that boots are billed, by status; a failed one may stay `pulling` without being so."""
+"""What is billed of a machine that boots, by status; a failed one may stay `pulling` without being billed."""
 
 _KINDS: Final[Mapping[str, PortKind]] = {kind.value: kind for kind in PortKind}
 """How a port is reached, by the provider's word; TCP for any other."""
@@ -131,7 +131,7 @@ def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
             if (path := _label(mount.mount_path))
         ),
         kind=_label(seen.kind) or None,
-        is_boot_billed=None if is_stuck else _BOOT_BILLED.get(word.lower()),
+        boot=None if is_stuck else _BOOT_STAGES.get(word.lower()),
     )
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.observation.sighting import BootStage, ProviderInstance, Sighting
 
 FREE_DISK_GB: Final = 60
 """GB of a machine's disk that cost nothing."""
@@ -149,10 +149,10 @@ def _disk(last: Meter | None, seen: ProviderInstance, at: datetime) -> Gauge:
     was, billed = None if last is None else last.disk, _billed(seen)
     # One that was taken for gone and is seen again may have had no disk before, either.
     is_new = was is None or was.state is not MeterState.BILLED
-    if is_new and billed is False and seen.sighting is not Sighting.EXITED:
+    if is_new and seen.boot is BootStage.NEW:
         return Gauge(state=MeterState.EXPECTED, at=at, is_listed=True)
     if is_new and not billed and seen.started_at is None:
-        # It may have failed before it had a disk.
+        # It may have failed before it had a disk, also if it is started again.
         return Gauge(state=MeterState.EXPECTED, at=at if was is None else was.at, is_listed=False)
     return Gauge(state=MeterState.BILLED, at=at, is_listed=True)
 
@@ -165,7 +165,7 @@ def _billed(seen: ProviderInstance) -> bool | None:
         case Sighting.EXITED | Sighting.ABSENT:
             return False
         case Sighting.BOOTING:
-            return seen.is_boot_billed
+            return None if seen.boot is None else seen.boot is BootStage.BILLED
         case Sighting.STOPPING | Sighting.REMOVING | Sighting.MOVING:
             return None
 

@@ -61,6 +61,17 @@ class Connection:
         return "Connection(...)"
 
 
+class BootStage(StrEnum):
+    """What is billed of a machine that boots."""
+
+    NEW = "new"
+    """Nothing; it has no disk yet."""
+    STOPPED = "stopped"
+    """Its GPUs are not yet; it was stopped before, and may have a disk."""
+    BILLED = "billed"
+    """Its GPUs and its disk."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderInstance:
     """One instance as the provider describes it. Fields it left out are None or empty."""
@@ -96,8 +107,8 @@ class ProviderInstance:
     kind: str | None
     data_kept_until: datetime | None = None
     """When the data of a stopped machine is purged."""
-    is_boot_billed: bool | None = None
-    """Of a booting one: whether its GPUs are billed already; None: the status does not say."""
+    boot: BootStage | None = None
+    """Of a booting one; None: the status does not say."""
 
     @property
     def region(self) -> str | None:

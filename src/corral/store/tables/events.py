@@ -159,7 +159,7 @@ def _event(row: Any) -> Event:
         type=EventType(row["type"]),
         instance_id=None if row["instance_id"] == NO_INSTANCE else InstanceId(row["instance_id"]),
         provider_id=None if stored.provider_id is None else ProviderId(stored.provider_id),
-        phase=Phase(status) if status else None,
+        phase=None if not status else Phase(status),
         previous_phase=None if before is None else Phase(before),
         operation_id=OperationId(row["operation_id"]) if row["operation_id"] else None,
         reason=row["reason"],

@@ -12,7 +12,7 @@ from support.provider.sightings import shown
 
 from corral.cloud.novita import translate, wire
 from corral.domain.costs.meter import Meter, MeterState, agrees, expected, gone, read, starting
-from corral.domain.observation.sighting import Sighting
+from corral.domain.observation.sighting import BootStage, Sighting
 
 LATER = NOW + timedelta(minutes=10)
 EXPECTED, BILLED, UNBILLED = MeterState
@@ -70,7 +70,7 @@ def test_a_start_within_the_second_of_a_stop_is_distinguished_by_what_was_known(
 
 def test_a_disk_is_kept_until_the_machine_is_gone() -> None:
     """Also while it is stopped; not before it was first pulled."""
-    assert seen(Sighting.BOOTING, is_boot_billed=False).disk.state is EXPECTED
+    assert seen(Sighting.BOOTING, boot=BootStage.NEW).disk.state is EXPECTED
     running = seen(Sighting.RUNNING, rootfs_gb=100)
     stopped = seen(Sighting.EXITED, running)
     assert (stopped.gpu.state, stopped.disk.state, stopped.disk_gb) == (UNBILLED, BILLED, 100)
@@ -82,10 +82,16 @@ def test_a_failed_creation_that_ends_stopped_may_have_no_disk() -> None:
     assert seen(Sighting.EXITED, expected(NOW), failure="x").disk == expected(NOW).disk
 
 
+def test_a_machine_that_is_started_again_may_have_had_a_disk_since_it_was_created() -> None:
+    """It was first seen stopped, and the provider gives no times: the start shows nothing of its disk."""
+    stopped = seen(Sighting.EXITED, expected(NOW), at=NOW + timedelta(minutes=1))
+    assert seen(Sighting.BOOTING, stopped, boot=BootStage.STOPPED).disk == expected(NOW).disk
+
+
 def test_a_machine_that_was_taken_for_gone_may_have_no_disk() -> None:
     """The provider had denied it, and shows again that it was never pulled."""
-    denied = gone(seen(Sighting.BOOTING, at=NOW, is_boot_billed=False), NOW)
-    assert seen(Sighting.BOOTING, denied, is_boot_billed=False).disk.state is EXPECTED
+    denied = gone(seen(Sighting.BOOTING, at=NOW, boot=BootStage.NEW), NOW)
+    assert seen(Sighting.BOOTING, denied, boot=BootStage.NEW).disk.state is EXPECTED
     assert seen(Sighting.RUNNING, denied).disk.state is BILLED
 
 
