@@ -8,6 +8,7 @@ process or another task.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -45,3 +46,11 @@ async def supervise(task: BackgroundTask, clock: Clock) -> None:
         else:
             return
         await clock.sleep(pause)
+
+
+def unless_done(task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
+    """The task while it runs, else None; raises what it raised."""
+    if task is None or not task.done():
+        return task
+    task.result()
+    return None

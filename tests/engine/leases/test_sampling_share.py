@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import cast
 
 import pytest
 from pydantic import SecretStr
@@ -17,9 +18,11 @@ from support.provider.rate_limit_store import MemoryRateLimitStore
 
 from corral.base.metrics import Metrics
 from corral.cloud.novita.account import opened_account
+from corral.cloud.port import Cloud
 from corral.domain.instance import InstanceId, ProviderId
 from corral.domain.leases.lease import EndCause, IdleRule, Lease, LeaseState, Notice
 from corral.domain.lifecycle.phases import Phase
+from corral.domain.machine.utilization import Period, Utilization
 from corral.engine.build import build_engine
 from corral.engine.engine import Engine
 from corral.engine.leases.sampler import BEFORE_END, ROUND_SECONDS
@@ -115,3 +118,32 @@ async def test_sampling_keeps_its_share_and_reads_first_what_ends_soon(sampling:
         sampling.engine.runtime.metrics.registry.get_sample_value("corral_idle_reads_total", {"outcome": "ok"})
         == calls[-1][1]
     )
+
+
+class SlowCloud:
+    """Each measurement waits for the rate limit for some seconds."""
+
+    def __init__(self, clock: SteppedClock) -> None:
+        self.clock = clock
+        self.reads = 0
+
+    async def utilization(self, provider_id: str, within: Period) -> Utilization | None:
+        assert provider_id
+        assert within.end > within.begin
+        await self.clock.sleep(4)
+        self.reads += 1
+        return None
+
+
+async def test_rounds_follow_each_other_while_reads_are_slow(sampling: Sampling) -> None:
+    """Five reads of a round, four at a time, take 8 s: a pause after that would leave half of the share unused."""
+    cloud = SlowCloud(sampling.clock)
+    sampler = replace(sampling.engine.sampler, cloud=cast("Cloud", cloud))
+    running = asyncio.create_task(sampler.run())
+    while sampling.clock.monotonic() < 60:
+        await until(lambda: sampling.clock.sleeping)
+        sampling.clock.advance(1)
+    running.cancel()
+    await asyncio.wait([running])
+
+    assert cloud.reads >= 30

@@ -182,6 +182,33 @@ async def test_a_machine_that_the_pages_always_skip_is_found_by_its_id(engine: S
     assert 1 <= calls(engine, "get") - before <= 1 + 240 // 30  # the list is read at once, and then every 30 s
 
 
+async def test_changing_instances_do_not_wait_for_lookups_of_unseen_machines(engine: SteppedEngine) -> None:
+    """When the rate limit is used up, these lookups wait for a long time."""
+    machines = await fleet(engine, 2)
+    changing = engine.observer.cloud = Changing(engine.observer.cloud)
+    changing.skipped = {str((await engine.get(each)).provider_id) for each in machines}
+    before = calls(engine, "get")
+    engine.sim.fault("hang", on="get", count=1)
+    seconds = 0
+
+    async def is_lookup_hanging() -> bool:
+        await after(engine, 4, tick=4)
+        return calls(engine, "get") > before
+
+    async def is_stopped() -> bool:
+        nonlocal seconds
+        seconds += 1
+        await after(engine, 1, tick=1)
+        return await engine.phase(machines[0]) is Phase.EXITED
+
+    async with observing(engine):
+        await until(is_lookup_hanging, what="a lookup of an unseen machine")
+        await engine.ask(OperationKind.STOP, machines[0])
+        await until(is_stopped, what="the stop")
+
+    assert seconds <= 20
+
+
 async def test_a_create_in_doubt_is_left_alone_once_it_is_settled(engine: SteppedEngine) -> None:
     """Each further count would change the record, and discard the reconcile that is about to create it again."""
     await fleet(engine, 1)

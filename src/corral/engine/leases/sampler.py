@@ -90,11 +90,12 @@ class IdleSampler:
     async def run(self) -> None:
         """Read what is due, again and again; never returns."""
         while True:
+            began = self.clock.monotonic()
             try:
                 await self.read_due()
             except StoreUnavailableError as error:
                 log.warning("leases.sampling_interrupted", why=error.message)
-            await self.clock.sleep(ROUND_SECONDS)
+            await self.clock.sleep(max(0.0, began + ROUND_SECONDS - self.clock.monotonic()))
 
     async def read_due(self) -> None:
         """

@@ -16,7 +16,7 @@ from functools import partial
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import ListingEnd, Metrics
-from corral.base.supervision import BackgroundTask, supervise
+from corral.base.supervision import BackgroundTask, supervise, unless_done
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError, StoreUnavailableError
 from corral.domain.lifecycle.phases import ENDING
@@ -154,21 +154,25 @@ class Observer:
         self._due = self._all_due = self._lookup_due = self.clock.monotonic()
         listing_task: asyncio.Task[None] | None = None
         lookup_task: asyncio.Task[None] | None = None
+        unseen_task: asyncio.Task[None] | None = None
         beside = [asyncio.create_task(supervise(task, self.clock)) for task in self.leader_tasks]
         try:
             while True:
                 await self.leadership.check()
                 await self.sweep()
-                listing_task, lookup_task = _unless_done(listing_task), _unless_done(lookup_task)
+                listing_task, lookup_task = unless_done(listing_task), unless_done(lookup_task)
+                unseen_task = unless_done(unseen_task)
                 if (self._woken or self._requested) and listing_task is None:
                     await self._advance_listing()
                 if listing_task is None and self.clock.monotonic() >= self._due:
                     listing_task = asyncio.create_task(self._list_on_schedule())
                 if lookup_task is None and self._is_lookup_due():
                     lookup_task = asyncio.create_task(self.look_up_changing())
+                if unseen_task is None and not self._complete:
+                    unseen_task = asyncio.create_task(self.look_up_unseen())
                 await self.clock.sleep(TICK_SECONDS)
         finally:
-            left = [task for task in (listing_task, lookup_task, *beside) if task is not None]
+            left = [task for task in (listing_task, lookup_task, unseen_task, *beside) if task is not None]
             for task in left:
                 task.cancel()
             if left:
@@ -224,8 +228,11 @@ class Observer:
 
     def _is_slow(self) -> bool:
         """Whether listings take too long or are too far apart to wait for the next."""
-        lasting = 0.0 if self._listing_began is None else self.clock.monotonic() - self._listing_began
-        return max(lasting, self._affordable_interval(self._pages)) >= self.policy.slow_listing.total_seconds()
+        return max(self._lasting(), self._affordable_interval(self._pages)) >= self.policy.slow_listing.total_seconds()
+
+    def _lasting(self) -> float:
+        """For how many seconds the listing under way has lasted; 0 if there is none."""
+        return 0.0 if self._listing_began is None else self.clock.monotonic() - self._listing_began
 
     async def look_up_changing(self) -> None:
         """Look up a few changing instances by their ids, and creates in doubt by their names."""
@@ -234,10 +241,11 @@ class Observer:
             # Quick listings that are not complete show every change soon, except that a machine is gone.
             phases = AWAITED if self._complete or self._is_slow() else AWAITED & ENDING
             await self._direct_lookups.run(phases, pages=self._pages)
-        if not self._complete:
-            lasting = 0.0 if self._listing_began is None else self.clock.monotonic() - self._listing_began
-            await self._unseen_lookups.run(cycle_seconds=max(self._cycle_seconds, lasting))
         await self._name_lookups.run()
+
+    async def look_up_unseen(self) -> None:
+        """Look up a few machines that no page showed for long; changing instances do not wait for these lookups."""
+        await self._unseen_lookups.run(cycle_seconds=max(self._cycle_seconds, self._lasting()))
 
     async def sweep(self) -> None:
         """Enqueue jobs for the instances that are due."""
@@ -290,11 +298,3 @@ class Observer:
     def _affordable_interval(self, pages: int) -> float:
         """The seconds between listings of *pages* pages that their share of the rate limit allows."""
         return pages * 60 / (self.calls_per_minute() * SHARE_OF_BUDGET)
-
-
-def _unless_done(task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
-    """The task while it runs, else None; raises what it raised."""
-    if task is None or not task.done():
-        return task
-    task.result()
-    return None
