@@ -83,6 +83,13 @@ def test_an_answer_without_rows_is_not_an_empty_bill(content: bytes) -> None:
     assert translate.bill_rows(wire.Bills(bills=msgspec.Raw(content))) is None
 
 
+def test_an_answer_of_more_elements_than_any_bill_is_not_read() -> None:
+    """Each element is an object of its own: the 32 MiB that an answer may have would need more than 1 GiB of memory."""
+    content = b"[" + b"0," * translate.MOST_COMMAS + b"0,0]"
+
+    assert translate.bill_rows(wire.Bills(bills=msgspec.Raw(content))) is None
+
+
 def test_the_balance_is_read_as_far_as_it_is_there() -> None:
     found = translate.balance(wire.BalanceAnswer(available_balance="96500", cash_balance=100_000, pending_charges="x"))
 

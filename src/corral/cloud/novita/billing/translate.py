@@ -25,11 +25,16 @@ MOST_AMOUNT: Final = 1e13
 MOST_PRECISION: Final = 12
 MOST_ROWS: Final = 100_000
 """Of one answer that are looked at; two thousand machines have half as many in a day."""
+MOST_COMMAS: Final = 30 * MOST_ROWS
+"""In one answer: a row has sixteen fields. Fewer, and a bill with more fields in its rows is refused; more, and an
+answer of nothing but tiny elements needs gigabytes of memory, because each element is an object of its own."""
 MOST_WORD_LENGTH: Final = 200
 
 
 def bill_rows(seen: wire.Bills) -> BillRows | None:
-    """The rows of *seen*; None if it has no list of rows, which is not an empty bill."""
+    """The rows of *seen*; None if it has no list of rows, which is not an empty bill, or one that is no bill."""
+    if bytes(seen.bills).count(b",") > MOST_COMMAS:
+        return None
     try:
         parts = msgspec.json.decode(seen.bills, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError):
