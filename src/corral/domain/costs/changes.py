@@ -37,6 +37,10 @@ EFFECT_WITHIN: Final = timedelta(seconds=60)
 """How long after the time that the provider gives for a start or a stop its bill may begin or end: it does not say
 whether that is the time of the call or of its effect. The cost of being wrong is as above."""
 
+LISTED_WITHIN: Final = timedelta(minutes=2)
+"""How long a machine that replaces another may be missing in listings. Shorter, and a bound may exclude the truth;
+longer, and the bounds after every move are wider by as much."""
+
 
 def usage_changes(before: Instance | None, after: Instance, now: datetime) -> list[UsageChange]:
     """
@@ -188,6 +192,8 @@ def _new_machine(kind: UsageKind, before: Instance | None, after: Instance, now:
             since=since,
             started=_start(kind, before, after, now) if is_billed else None,
             confirmed_at=new.at if is_billed or new.is_listed else since,
+            replaces=None if before is None else before.provider_id,
+            replaced_by=None if before is None else _first_unlisted(before, now),
         )
     return UsageChange(
         provider_id=str(after.provider_id),
@@ -197,6 +203,12 @@ def _new_machine(kind: UsageKind, before: Instance | None, after: Instance, now:
         ended=Bounds(by=now) if is_seen else None,
         begins=begins,
     )
+
+
+def _first_unlisted(before: Instance, now: datetime) -> datetime:
+    """When a listing first lacked the machine of *before*; *now* if none was recorded."""
+    seen = before.observation
+    return min((at for at in (seen.unlisted_since, seen.found_unlisted_since) if at is not None), default=now)
 
 
 def _first_metered(kind: UsageKind, before: Instance, after: Instance, now: datetime) -> UsageChange | None:

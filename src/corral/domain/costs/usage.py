@@ -104,6 +104,11 @@ class NewUsage:
     """When the last observation that showed it began; of one that has not begun, until when it had not."""
     unless_open: bool = False
     """Whether it only begins if no span of the machine is open: its record was written by an earlier release."""
+    replaces: str | None = None
+    """The machine that its instance had before. It did not begin long before the last listing that showed that one, nor
+    before the end of its own spans as a second machine."""
+    replaced_by: datetime | None = None
+    """When a listing first lacked the machine before: what confirmed that one later was no listing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from corral.domain.costs.changes import usage_changes
+from corral.domain.costs.changes import LISTED_WITHIN, usage_changes
 from corral.domain.costs.meter import CLOCK_SET_BACK
 from corral.domain.costs.totals import UnknownUsage
 from corral.domain.costs.usage import UNRECORDED, NewUsage, UsageChange, UsageKind
@@ -34,6 +34,7 @@ _NEW_COLUMNS: Final = (
     ("started_by", "timestamptz"), ("started_floor", "timestamptz"), ("started_ceiling", "timestamptz"),
     ("confirmed_at", "timestamptz"), ("follows", "bool"), ("product_name", "text"), ("region", "text"),
     ("billing_mode", "text"), ("created_by", "text"), ("labels", "jsonb"), ("unless_open", "bool"),
+    ("replaces", "text"), ("replaced_by", "timestamptz"),
 )  # fmt: skip
 
 # How long a row was certainly as it is: billed, or not begun.
@@ -66,19 +67,30 @@ UPDATE corral_usage AS u SET
 FROM corral_last_look AS look, {{rows}}
 WHERE u.provider_id = n.provider_id AND u.kind = n.kind AND u.ended_earliest IS NULL
 """  # noqa: S608  # constants
-_BEGIN: Final = """
+_LISTED_WITHIN: Final = f"interval '{LISTED_WITHIN.total_seconds()} seconds'"
+_BEGIN: Final = f"""
 INSERT INTO corral_usage (instance_id, provider_id, kind, cause, unit_price, quantity, estimated, started_earliest,
                           started_latest, confirmed_at, follows, product_name, region, billing_mode, created_by, labels)
 SELECT n.instance_id, n.provider_id, n.kind, n.cause, n.unit_price, n.quantity, n.estimated, start.earliest,
        CASE WHEN n.started_ceiling >= start.earliest THEN LEAST(n.started_by, n.started_ceiling) ELSE n.started_by END,
        n.confirmed_at, n.follows, n.product_name, n.region, n.billing_mode, n.created_by, n.labels
-FROM corral_last_look AS look, {rows}, LATERAL (SELECT LEAST(
+FROM corral_last_look AS look, {{rows}}, LATERAL (SELECT LEAST(
     GREATEST(
         n.since, n.started_floor, CASE WHEN n.after_listing THEN look.confirmed_at END,
         -- Earlier spans of the machine cover the time before.
-        CASE WHEN n.unless_open THEN (
-            SELECT max(u.ended_latest) FROM corral_usage AS u
+        CASE WHEN n.unless_open OR n.replaces IS NOT NULL THEN (
+            SELECT max(COALESCE(u.ended_latest, n.started_by)) FROM corral_usage AS u
             WHERE u.instance_id = n.instance_id AND u.provider_id = n.provider_id AND u.kind = n.kind
+        ) END,
+        -- The last listing that showed the machine before it showed no other, but for what listings show late.
+        CASE WHEN n.replaces IS NOT NULL THEN (
+            SELECT CASE WHEN max(known.at) <= n.replaced_by THEN max(known.at) - {_LISTED_WITHIN} END
+            FROM corral_usage AS u, LATERAL (
+                SELECT GREATEST(
+                    u.confirmed_at, CASE WHEN u.follows AND u.ended_earliest IS NULL THEN look.confirmed_at END
+                ) AS at
+            ) AS known
+            WHERE u.instance_id = n.instance_id AND u.provider_id = n.replaces AND u.kind = n.kind
         ) END
     ), n.started_by
 ) AS earliest) AS start
@@ -86,7 +98,7 @@ WHERE (NOT n.unless_open OR NOT EXISTS (
     SELECT FROM corral_usage AS u
     WHERE u.provider_id = n.provider_id AND u.kind = n.kind AND u.ended_earliest IS NULL AND u.ended_latest IS NULL
 ))
-"""
+"""  # noqa: S608  # constants
 
 
 def _one(columns: Sequence[tuple[str, str]]) -> str:
@@ -286,6 +298,8 @@ def _begun(change: UsageChange, new: NewUsage) -> tuple[Any, ...]:
         terms.created_by,
         _labels(terms.labels),
         new.unless_open,
+        new.replaces,
+        new.replaced_by,
     )
 
 
