@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from support.engines.audit_lines import CONTEXT, LINE
 from support.engines.engine_steps import REQUEST
+from support.engines.fault_engine import SWEEP
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.budgets.budget import Budget, BudgetPeriod
@@ -78,6 +79,32 @@ async def test_a_dearer_offer_than_expected_is_reserved_before_it_is_taken(
         await put(engine, ON_DEMAND)
         await engine.until(made.id, Phase.READY)
         assert await used(engine) == ON_DEMAND
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+async def test_a_create_in_doubt_is_counted_once_until_it_is_settled(engine: SteppedEngine, *, is_made: bool) -> None:
+    """What its machine may have cost is paid out of its reservation, which stays in case that there is none."""
+    await put(engine, 10 * SPOT)
+    engine.sim.fault("error_500", on="list", count=None)
+    engine.sim.fault("lost_reply" if is_made else "hang", on="create", done=is_made, seconds=0)
+    made = await requested(engine, REQUEST)
+    doubted = 0
+    for _ in range(20):
+        await engine.step(10)
+        found = await engine.get(made.id)
+        doubted += found.create_in_doubt
+        (standing,) = await engine.parts.budgets.all()
+        assert standing.spent + standing.reserved == SPOT
+        await engine.parts.budget_sweep.sweep(SWEEP)
+    assert doubted > 3
+    engine.sim.no_more_faults()
+    await engine.until(made.id, Phase.READY, seconds=10)
+    assert await used(engine) == SPOT
+    assert len(engine.sim.instances()) == 1
+    await engine.request_delete(made.id)
+    await engine.until(made.id, Phase.TERMINATED)
+    (standing,) = await engine.parts.budgets.all()
+    assert standing.reserved == 0
 
 
 async def test_a_scheduled_start_waits_for_its_budget(engine: SteppedEngine) -> None:

@@ -20,6 +20,7 @@ from corral.domain.instance import Labels
 from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import CreatedInstance
 from corral.store.session.database import Database
+from corral.store.tables.costs import budgets
 
 PRICE = 180_000
 """Micro-USD an hour, of the spot offer that a create is expected to get."""
@@ -36,8 +37,8 @@ def budget(name: str, scope: str = "all", *, creates: int, on_limit: LimitAction
     return Budget(name=name, scope=scope, period=BudgetPeriod.DAY, limit_micro_usd=creates * PRICE, on_limit=on_limit)
 
 
-async def put(env: CommandEnv, *budgets: Budget) -> None:
-    for each in budgets:
+async def put(env: CommandEnv, *wanted: Budget) -> None:
+    for each in wanted:
         await env.engine.budgets.put(each, LINE)
 
 
@@ -161,3 +162,28 @@ async def test_a_count_of_before_the_clock_was_set_back_admits_nothing(env: Comm
 
     with pytest.raises(BudgetExceededError):
         await env.commands.create(a_create_request("second"), CONTEXT)
+
+
+async def test_a_create_in_doubt_keeps_its_reservation_for_the_machine_that_it_may_still_make(env: CommandEnv) -> None:
+    """What the doubt counts as spent in this period is reserved again once the call proves to have made nothing."""
+    await put(env, replace(budget("hourly", creates=3), period=BudgetPeriod.HOUR))
+    made = await env.commands.create(a_create_request(), CONTEXT)
+    assert isinstance(made, CreatedInstance)
+    call = made.instance.id
+    async with env.database.connection() as connection:
+        await add_usage(
+            connection,
+            env.clock.now(),
+            started_latest=None,
+            instance_id=call,
+            provider_id=f"{call}:1",
+            unit_price=24 * PRICE,
+        )
+        env.clock.set_by(2.25 * 3600)
+        doubted = (await standings(env))["hourly"]
+        assert await budgets.drop_paid(connection, env.clock.now()) == 0
+        await connection.execute("DELETE FROM corral_usage")
+    settled = (await standings(env))["hourly"]
+
+    assert (doubted.spent, doubted.reserved) == (PRICE // 4, PRICE - PRICE // 4)
+    assert (settled.spent, settled.reserved) == (0, PRICE)

@@ -59,10 +59,18 @@ def _whole(amount: str) -> str:
 _OF_PERIOD: Final = "(u.ended_earliest IS NULL OR u.ended_latest > {since})"
 # What the instance `i` has cost since its reservation.
 _PAID: Final = f"""
-SELECT sum({_cost("i.reserved_at", "{now}")}) AS micro_usd
+SELECT sum({_cost("{since}", "{now}")}) AS micro_usd
 FROM corral_usage AS u LEFT JOIN corral_last_look AS look ON true
-WHERE i.provider_id IS NOT NULL AND u.instance_id = i.id AND {_OF_PERIOD.format(since="i.reserved_at")}
+WHERE u.instance_id = i.id AND {_OF_PERIOD} AND {{counts}}
 """  # noqa: S608  # constants
+# A create call may prove to have made no machine, and have cost nothing. So what it may have cost is paid out of the
+# reservation only as far as it is counted as spent, and for as long: whatever it proves to be, no more is used then.
+_PAID_IN_PERIOD: Final = _PAID.format(
+    since="CASE WHEN i.provider_id IS NULL THEN GREATEST(i.reserved_at, $1) ELSE i.reserved_at END",
+    now="$2",
+    counts="(i.provider_id IS NOT NULL OR {of_usage})",
+)
+_PAID_BY_MACHINE: Final = _PAID.format(since="i.reserved_at", now="$1::timestamptz", counts="i.provider_id IS NOT NULL")
 # One statement, so that what a machine costs is counted once: as spent, or as a part of its reservation.
 _COUNT: Final = f"""
 WITH spent AS (
@@ -72,7 +80,7 @@ WITH spent AS (
     WHERE {_OF_PERIOD.format(since="$1")} AND {{of_usage}}
 ), reserved AS (
     SELECT coalesce(sum(GREATEST(i.reserved_micro_usd - coalesce(paid.micro_usd, 0), 0)), 0) AS micro_usd
-    FROM corral_instances AS i LEFT JOIN LATERAL ({_PAID.format(now="$2")}) AS paid ON true
+    FROM corral_instances AS i LEFT JOIN LATERAL ({_PAID_IN_PERIOD}) AS paid ON true
     WHERE i.reserved_micro_usd IS NOT NULL AND i.id IS DISTINCT FROM $3 AND {{of_instances}}
 )
 SELECT {_whole("spent.micro_usd")} AS spent, {_whole("spent.micro_usd + reserved.micro_usd")} AS used,
@@ -81,7 +89,7 @@ FROM spent, reserved
 """  # noqa: S608  # constants
 _DROP_PAID: Final = f"""
 UPDATE corral_instances SET reserved_micro_usd = NULL, reserved_at = NULL WHERE id IN (
-    SELECT i.id FROM corral_instances AS i LEFT JOIN LATERAL ({_PAID.format(now="$1::timestamptz")}) AS paid ON true
+    SELECT i.id FROM corral_instances AS i LEFT JOIN LATERAL ({_PAID_BY_MACHINE}) AS paid ON true
     WHERE i.reserved_micro_usd IS NOT NULL
       AND (paid.micro_usd >= i.reserved_micro_usd OR i.phase IN ('{Phase.EXITED.value}', '{Phase.TERMINATED.value}'))
     FOR UPDATE OF i SKIP LOCKED
