@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -15,11 +16,13 @@ from support.engines.billed_day import HOUR, LAG, RUN, a_day_of_everything, day_
 from support.engines.runtime import settings_of
 from support.engines.stepped_engine import SteppedEngine
 
+from corral.cloud.novita.billing import translate
 from corral.domain.costs.reconciled_days import LAST_RETRY, MOST_DAYS, RETRY, DayState, ReconciledDay
 from corral.domain.costs.reconciliation import HALF_CENT, BillOutcome, MachineResult, Reconciliation
 from corral.domain.errors import CloudTransientError
 from corral.domain.lifecycle.phases import Phase
 from corral.engine.build import build_engine
+from corral.engine.costs import bill_reconciler
 from corral.engine.costs.bill_reconciler import BillReconciler
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
@@ -114,6 +117,27 @@ async def test_a_day_is_reconciled_once_after_the_lag_of_the_bill(engine: Steppe
         None,
         {BillOutcome.MATCH: 1},
     )
+
+
+async def test_a_bill_is_read_and_compared_in_a_thread(engine: SteppedEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have a hundred thousand rows, for which other requests must not wait for seconds."""
+    threads: list[threading.Thread] = []
+
+    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any, **named: Any) -> Any:
+            threads.append(threading.current_thread())
+            return function(*arguments, **named)
+
+        return noted
+
+    for module, name in ((translate, "bill_rows"), (bill_reconciler, "reconcile")):
+        monkeypatch.setattr(module, name, noting(getattr(module, name)))
+    await a_day_of_one_machine(engine)
+    await pass_time(engine, LAG)
+    await reconciler(engine).reconcile_due(RUN)
+
+    assert len(threads) == 3, "the rows of two categories are read, and compared with usage"
+    assert threading.main_thread() not in threads
 
 
 async def test_processes_that_reconcile_a_day_at_once_leave_one_result(engine: SteppedEngine) -> None:

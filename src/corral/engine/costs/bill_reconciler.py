@@ -8,6 +8,7 @@ Nothing else depends on it: costs and budgets count usage whether or not there i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -93,7 +94,8 @@ class BillReconciler:
             async with self.database.connection() as connection:
                 await self._write(day, None, error.message).run(connection)
             raise
-        result = await self._explained(reconcile(day, usage, bill.rows, unreadable=bill.unreadable))
+        compared = await asyncio.to_thread(reconcile, day, usage, bill.rows, unreadable=bill.unreadable)
+        result = await self._explained(compared)
         async with self.database.transaction() as connection:
             stored = await self._store(connection, day, result)
             if line is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -52,7 +53,8 @@ class NovitaBilling(NovitaCatalog):
         # As a page, so that reads which a person or a machine waits for overtake it.
         call = read_call("bills", BILL_PATH, query, about=category.value, most_bytes=MOST_BILL_BYTES, is_page=True)
         call = replace(call, service=Service.BILLING)
-        found = translate.bill_rows(await self._ask(call, wire.Bills))
+        # There may be a hundred thousand rows, for which other requests must not wait.
+        found = await asyncio.to_thread(translate.bill_rows, await self._ask(call, wire.Bills))
         if found is None:
             # An object without rows is not an empty bill: every machine would count as not billed.
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without bills"), call)
