@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 from support.clock.waiting import until
 from support.engines.audit_lines import LINE
-from support.engines.billed_day import HOUR, LAG, RUN, a_day_of_everything, day_engine, pass_time, ready, to_hour
+from support.engines.billed_day import (
+    HOUR,
+    LAG,
+    ON_DEMAND,
+    RUN,
+    a_day_of_everything,
+    day_engine,
+    pass_time,
+    ready,
+    to_hour,
+)
 from support.engines.runtime import settings_of
 from support.engines.stepped_engine import SteppedEngine
 
@@ -21,12 +31,14 @@ from corral.domain.costs.reconciled_days import LAST_RETRY, MOST_DAYS, RETRY, Da
 from corral.domain.costs.reconciliation import HALF_CENT, BillOutcome, MachineResult, Reconciliation
 from corral.domain.errors import CloudTransientError
 from corral.domain.lifecycle.phases import Phase
+from corral.domain.operation import OperationKind
 from corral.engine.build import build_engine
 from corral.engine.costs import bill_reconciler
 from corral.engine.costs.bill_reconciler import BillReconciler
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables.callers import audit
+from novitasim.world import commands
 
 DAY = date(2030, 1, 1)
 
@@ -117,6 +129,27 @@ async def test_a_day_is_reconciled_once_after_the_lag_of_the_bill(engine: Steppe
         None,
         {BillOutcome.MATCH: 1},
     )
+
+
+@pytest.mark.parametrize(("rootfs_gb", "outcome"), [(60, BillOutcome.UNKNOWN_MACHINE), (100, BillOutcome.OVER_BILLED)])
+async def test_a_stopped_machine_that_others_run_between_two_listings_is_a_difference_of_its_instance(
+    engine: SteppedEngine, rootfs_gb: int, outcome: BillOutcome
+) -> None:
+    """No listing shows it running, so no usage explains its bill."""
+    instance_id, machine = await ready(engine, replace(ON_DEMAND, rootfs_gb=rootfs_gb))
+    await engine.ask(OperationKind.STOP, instance_id)
+    await engine.until(instance_id, Phase.EXITED)
+    await to_hour(engine, 30)
+    for command in (commands.start, commands.stop):
+        command(engine.sim.world, engine.sim.world.instances[machine], engine.sim.now())
+        await pass_time(engine, HOUR / 2)
+    await to_hour(engine, 48)
+    await pass_time(engine, LAG)
+    day = await reconciler(engine).reconcile_day(DAY + timedelta(days=1))
+
+    found = machines(day.result)[machine]
+    assert (found.outcome, found.instance_id) == (outcome, instance_id)
+    assert found.difference == pytest.approx(350_000 / 2, rel=0.01)
 
 
 async def test_a_bill_is_read_and_compared_in_a_thread(engine: SteppedEngine, monkeypatch: pytest.MonkeyPatch) -> None:
