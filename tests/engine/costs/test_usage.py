@@ -13,7 +13,7 @@ from support.engines.engine_steps import REQUEST
 from support.engines.fault_engine import SWEEP
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
-from corral.domain.costs.changes import LISTED_WITHIN
+from corral.domain.costs.provider_times import LISTED_WITHIN
 from corral.domain.costs.totals import Cost, CostGrouping, CostScope, GroupBy
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase

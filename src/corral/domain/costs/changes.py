@@ -9,10 +9,10 @@ alone: a `UsageChange` gives what the record knows, and `store/tables/costs/usag
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from corral.domain.costs.meter import Gauge, MeterState
+from corral.domain.costs.provider_times import EFFECT_WITHIN, PROVIDER_CLOCK, plausible, stop_bounds
 from corral.domain.costs.usage import (
     Bounds,
     NewUsage,
@@ -27,19 +27,6 @@ from corral.domain.costs.usage import (
 )
 from corral.domain.instance import Instance
 from corral.domain.records import replace
-
-PROVIDER_CLOCK: Final = timedelta(seconds=5)
-"""By how much the provider's clock may differ. Smaller, and a bound taken from its times may exclude the truth; larger,
-and bounds after an outage are wider by as much."""
-LONGEST_AGO: Final = timedelta(days=3650)
-"""An older time that the provider gives is no time of a machine."""
-EFFECT_WITHIN: Final = timedelta(seconds=60)
-"""How long after the time that the provider gives for a start or a stop its bill may begin or end: it does not say
-whether that is the time of the call or of its effect. The cost of being wrong is as above."""
-
-LISTED_WITHIN: Final = timedelta(minutes=2)
-"""How long a machine that replaces another may be missing in listings. Shorter, and a bound may exclude the truth;
-longer, and the bounds after every move are wider by as much."""
 
 
 def usage_changes(before: Instance | None, after: Instance, now: datetime) -> list[UsageChange]:
@@ -257,11 +244,6 @@ def _continued(has: UsageTerms, gauge: Gauge, now: datetime) -> NewUsage:
     return NewUsage(terms=has, since=now, started=Bounds(by=now), confirmed_at=gauge.at)
 
 
-def plausible(at: datetime | None, now: datetime) -> datetime | None:
-    """The time that the provider gives, unless it cannot be one of a machine that exists."""
-    return at if at is not None and now - LONGEST_AGO <= at <= now + PROVIDER_CLOCK else None
-
-
 def _start(kind: UsageKind, before: Instance | None, after: Instance, now: datetime) -> Bounds:
     """Billed from some time before the provider's time of the last start on, if that was after it was unbilled."""
     old = None if before is None else gauge_of(before, kind)
@@ -274,14 +256,6 @@ def _start(kind: UsageKind, before: Instance | None, after: Instance, now: datet
 def _end(kind: UsageKind, before: Instance, after: Instance, now: datetime) -> Bounds:
     """Billed until about the provider's time of the last stop, if that is a new one."""
     return stop_bounds(_new_stop(kind, before, after), now)
-
-
-def stop_bounds(stopped_at: datetime | None, now: datetime) -> Bounds:
-    """What the provider's time of a stop says of the end of usage."""
-    stop = plausible(stopped_at, now)
-    if stop is None:
-        return Bounds(by=now)
-    return Bounds(by=now, floor=stop - PROVIDER_CLOCK, ceiling=stop + EFFECT_WITHIN)
 
 
 def _new_stop(kind: UsageKind, before: Instance, after: Instance) -> datetime | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from corral.domain.costs.changes import PROVIDER_CLOCK, plausible, stop_bounds
 from corral.domain.costs.meter import FREE_DISK_GB, Gauge, MeterState, disk_size, read
+from corral.domain.costs.provider_times import PROVIDER_CLOCK, plausible, stop_bounds
 from corral.domain.costs.usage import (
     DISK_PRICE,
     Bounds,

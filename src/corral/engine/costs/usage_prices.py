@@ -16,7 +16,7 @@ from corral.domain.placement.catalog import BillingMode
 from corral.engine.queries.catalog import Catalog
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
-from corral.store.tables.costs import usage
+from corral.store.tables.costs import unpriced
 
 EVERY: Final = timedelta(minutes=10)
 """Longer shows costs without these prices for longer; shorter only reads the catalog more often."""
@@ -27,13 +27,13 @@ def price_usage(database: Database, catalog: Catalog) -> JobType:
 
     async def handler(_run: JobRun) -> None:
         async with database.connection() as connection:
-            unpriced = await usage.unpriced(connection)
+            machines = await unpriced.machines(connection)
         try:
-            for machine in unpriced:
+            for machine in machines:
                 price = await catalog.price(machine.cluster_id, machine.product_id, BillingMode.ON_DEMAND)
                 if price is not None:
                     async with database.connection() as connection:
-                        await usage.price_known(connection, machine.provider_id, price * HOURS)
+                        await unpriced.price_known(connection, machine.provider_id, price * HOURS)
         except CloudError as error:
             log.warning("usage.prices_unread", why=error.message)
 

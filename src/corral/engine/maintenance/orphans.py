@@ -28,7 +28,7 @@ from corral.engine.queries.catalog import Catalog
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import instances, orphans
-from corral.store.tables.costs import usage
+from corral.store.tables.costs import unpriced
 
 OrphanRule = Literal["report", "delete"]
 
@@ -73,7 +73,7 @@ class OrphanSweep:
         if price is not None:
             async with self.database.transaction() as connection:
                 await orphans.remember_price(connection, orphan.provider_id, price * orphan.gpu_num)
-                await usage.price_known(connection, orphan.provider_id, price * HOURS)
+                await unpriced.price_known(connection, orphan.provider_id, price * HOURS)
 
     async def _delete(self, orphan: Orphan) -> None:
         seen = await self.cloud.instance(orphan.provider_id)

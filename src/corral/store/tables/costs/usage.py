@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
-from corral.domain.costs.changes import LISTED_WITHIN, usage_changes
+from corral.domain.costs.changes import usage_changes
 from corral.domain.costs.meter import CLOCK_SET_BACK
+from corral.domain.costs.provider_times import LISTED_WITHIN
 from corral.domain.costs.totals import UnknownUsage
 from corral.domain.costs.usage import UNRECORDED, NewUsage, UsageChange, UsageKind
 from corral.domain.instance import Instance, Labels
@@ -149,21 +150,6 @@ _CLIP_OPEN: Final = f"""
 {_CLIP} ended_earliest IS NULL
   AND GREATEST(started_earliest, started_latest, ended_latest, confirmed_at) > $1::timestamptz + $2::interval
 """
-_UNPRICED: Final = """
-SELECT DISTINCT u.provider_id, i.record #>> '{placement,cluster_id}' AS cluster_id,
-       i.record #>> '{placement,product_id}' AS product_id
-FROM corral_usage AS u JOIN corral_instances AS i ON i.provider_id = u.provider_id
-WHERE u.unit_price = 0 AND i.record #>> '{placement,cluster_id}' <> '' AND i.record #>> '{placement,product_id}' <> ''
-LIMIT $1
-"""
-
-
-class UnpricedMachine(NamedTuple):
-    """A machine with usage of which the price is not known."""
-
-    provider_id: str
-    cluster_id: str
-    product_id: str
 
 
 def write(before: Instance | None, after: Instance, now: datetime, *, if_: str | None = None) -> list[Write]:
@@ -238,21 +224,6 @@ async def unknown(connection: Connection, since: datetime) -> UnknownUsage | Non
         since,
     )
     return None if row["before"] is None else UnknownUsage(before=row["before"], instances=row["instances"])
-
-
-async def unpriced(connection: Connection, limit: int = 500) -> list[UnpricedMachine]:
-    """Machines of instances with usage of which the price is not known, and what they are."""
-    rows = await connection.fetch(_UNPRICED, limit)
-    return [UnpricedMachine(**row) for row in rows]
-
-
-async def price_known(connection: Connection, provider_id: str, unit_price: int) -> None:
-    """Store the price for a day of one GPU of a machine of which it was not known."""
-    await connection.execute(
-        "UPDATE corral_usage SET unit_price = $2 WHERE provider_id = $1 AND kind = 'gpu' AND unit_price = 0",
-        provider_id,
-        unit_price,
-    )
 
 
 def _changed(change: UsageChange) -> tuple[Any, ...]:
