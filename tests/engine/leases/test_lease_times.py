@@ -115,6 +115,19 @@ async def test_an_instance_that_failed_while_its_machine_runs_ends_too(engine: S
     assert instance.ready_at + HOUR <= ended_at <= instance.ready_at + HOUR + 3 * MINUTE
 
 
+async def test_it_ends_although_it_cannot_be_looked_up(engine: SteppedEngine) -> None:
+    """A failed instance is inspected again and again; an error of that call does not put off its end."""
+    instance = await ready(engine, TTL)
+    engine.sim.fault("error_500", on="get", count=None)
+    await engine.ask(OperationKind.RESTART, instance.id)
+    await engine.until(instance.id, Phase.FAILED, seconds=20)
+    assert instance.ready_at is not None
+    ended_at = await live_until(engine, instance.id, Phase.EXITED, most=2 * HOUR, step=MINUTE)
+
+    assert instance.ready_at + HOUR <= ended_at <= instance.ready_at + HOUR + 3 * MINUTE
+    assert [name for name, _ in await lease_events(engine)] == ["ending_soon", "changed"]
+
+
 async def test_a_schedule_stops_and_starts(engine: SteppedEngine) -> None:
     """With a notice before the stop, which never deletes, whatever the end of the lease would do."""
     lease = Lease(schedule=Schedule(stop="30 0 * * *", start="0 1 * * *"), on_end=EndAction.DELETE, grace=GRACE)

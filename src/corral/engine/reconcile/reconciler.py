@@ -1,7 +1,7 @@
 """
 One reconcile of one instance: read it, decide, record, act; repeated while something follows at once.
 
-Then its lease is judged, which may end it by a command.
+Then its lease is judged, which may end it by a command; also if the provider did not answer.
 
 A job carries only the id of the instance. So a lost, late or doubled job is harmless, and a reconcile after a crash is
 the same as any other.
@@ -20,8 +20,9 @@ from corral.base.log import log
 from corral.base.metrics import ActionEnd, ReconcileEnd
 from corral.base.tracing import tracing
 from corral.base.tracing.tracing import Span, SpanKind
-from corral.domain.errors import IllegalTransitionError, StaleError
+from corral.domain.errors import CloudError, IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.leases.ends import runs_since
 from corral.domain.lifecycle.creation import maybe_created
 from corral.domain.lifecycle.decide import decide, why
 from corral.domain.lifecycle.phases import Action, Phase
@@ -90,7 +91,11 @@ class Reconciler:
                         urgent=run.first,
                         aside=run.aside,
                     )
-                    settled = await self._reconcile(context, taken.instance)
+                    try:
+                        settled = await self._reconcile(context, taken.instance)
+                    except (CloudError, RequeueError):
+                        await self._judge_lease(context, taken.instance)
+                        raise
                     if settled is not None:
                         await self.leases.reconcile(context, settled)
             except StaleError as error:
@@ -99,6 +104,15 @@ class Reconciler:
                 await self._contain(instance_id, error)
             finally:
                 await self.locks.release(instance_id)
+
+    async def _judge_lease(self, context: ReconcileContext, before: Instance | None) -> None:
+        """Judge the lease after a step that did not end: a provider that does not answer must not put off an end."""
+        if before is None or before.lease is None or runs_since(before) is None:
+            return
+        async with self.runtime.database.connection() as connection:
+            known = await instances.load(connection, before.id)
+        if known is not None:
+            await self.leases.reconcile(context, known)
 
     async def _contain(self, instance_id: InstanceId, error: IllegalTransitionError) -> None:
         """
