@@ -23,6 +23,7 @@ from corral.domain.operation import OperationKind
 from corral.engine.commands.context import LeaseOrder
 from corral.store.session.database import Connection
 from corral.store.tables import instances, leases
+from novitasim.world.timeline import Status
 
 HOUR = timedelta(hours=1)
 TEN_YEARS = timedelta(days=3650)
@@ -126,6 +127,17 @@ async def test_it_ends_although_it_cannot_be_looked_up(engine: SteppedEngine) ->
 
     assert instance.ready_at + HOUR <= ended_at <= instance.ready_at + HOUR + 3 * MINUTE
     assert [name for name, _ in await lease_events(engine)] == ["ending_soon", "changed"]
+
+
+async def test_it_ends_although_it_is_neither_listed_nor_found(engine: SteppedEngine) -> None:
+    """The list is empty by mistake and lookups fail, but the provider would stop it: the stop is sent."""
+    instance = await ready(engine, TTL)
+    engine.sim.set(list_shows="nothing")
+    engine.sim.fault("error_500", on="get", count=None)
+    await live(engine, HOUR + 3 * MINUTE, step=MINUTE)
+
+    assert engine.sim.status(str(instance.provider_id)) is Status.EXITED
+    assert engine.sim.calls()["endpoints"]["stop"]["total"] == 1
 
 
 async def test_a_schedule_stops_and_starts(engine: SteppedEngine) -> None:

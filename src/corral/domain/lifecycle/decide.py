@@ -68,10 +68,13 @@ def _unlisted(instance: Instance, now: datetime, policy: Policy) -> Decision:
     leaving = instance.goal is Goal.GONE
     phase = Phase.DELETING if leaving and instance.phase is not Phase.TERMINATED else instance.phase
     checked = instance.observation.absence_checked_at
-    if leaving and instance.pending.sent_at is None:
-        # Both the list and a lookup may be wrong: it is not called gone before a delete was sent.
-        because = "missing in the provider's list, and no delete was sent yet"
-        return Decision(phase=phase, action=Action.DELETE, because=because, requeue_after=policy.repeat_after)
+    end = (
+        Action.DELETE if leaving else Action.STOP if instance.goal is Goal.STOPPED and phase is Phase.STOPPING else None
+    )
+    if end is not None and instance.pending.sent_at is None:
+        # The list may be wrong, and a lookup wrong or unavailable: neither replaces or delays the call.
+        because = f"missing in the provider's list, and no {end} was sent yet"
+        return Decision(phase=phase, action=end, because=because, requeue_after=policy.repeat_after)
     due = checked is None or leaving or now - checked >= policy.vanish_gap
     return Decision(
         phase=phase,
