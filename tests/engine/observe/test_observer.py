@@ -12,6 +12,7 @@ from support.clock.waiting import until
 from support.engines.stepped_engine import SteppedEngine, observing, stepped_engine
 
 from corral.cloud.port import Cloud, Listing, OnPage
+from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind
@@ -136,6 +137,27 @@ async def test_changing_instances_do_not_wait_for_a_slow_listing(engine: Stepped
         await until(is_seen, what="a sighting")
 
     assert waited >= engine.observer.policy.slow_listing.total_seconds()
+
+
+async def test_while_listings_fail_what_moves_is_looked_up(engine: SteppedEngine, ready: InstanceId) -> None:
+    """A stop that the provider accepted and lost is sent again as soon as a lookup shows it, not by the clock."""
+    engine.sim.fault("error_500", on="list", count=None)
+    engine.sim.fault("ignore", on="stop", count=1)
+    await engine.ask(OperationKind.STOP, ready)
+    await engine.work()
+    waited = 0.0
+
+    async def is_stopped() -> bool:
+        nonlocal waited
+        waited += _pass_time(engine)
+        await engine.work()
+        return await engine.phase(ready) is Phase.EXITED
+
+    async with observing(engine):
+        await until(is_stopped, what="its stop")
+
+    assert waited < engine.observer.policy.repeat_accepted.total_seconds()
+    assert engine.sim.calls()["endpoints"]["stop"]["total"] == 2
 
 
 async def test_with_quick_listings_no_instance_is_looked_up_directly(engine: SteppedEngine) -> None:

@@ -44,10 +44,8 @@ SHARE_OF_BUDGET = 0.5
 """At most this share of the rate limit is used for listings; the rest is for commands."""
 REST = 2.0
 LONGEST_REST_SECONDS = 8.0
-"""
-After a listing the observer pauses for twice as long as it took, up to so many seconds: comparing thousands of
-instances every two seconds would take more CPU time than the reconciles that follow.
-"""
+"""After a listing the observer pauses for twice as long as it took, up to so many seconds: comparing thousands of
+instances every two seconds would take more CPU time than the reconciles that follow."""
 
 
 def _ignore(_listing: Listing, _listing_began: datetime) -> None:
@@ -91,6 +89,8 @@ class Observer:
     """Whether the last listing was complete and trusted."""
     _complete: bool = field(default=True, init=False)
     """Whether the last listing was complete."""
+    _has_failed: bool = field(default=False, init=False)
+    """Whether the last listing, or reading its newest page, failed."""
     _cycle_seconds: float = field(default=0.0, init=False)
     """From the beginning of the last listing to that of the next."""
     _is_unsettled: bool = field(default=False, init=False)
@@ -183,7 +183,7 @@ class Observer:
         began = self.clock.monotonic()
         if self._newest_page.suffices and began < self._all_due:
             shown = await self._newest_page.read()
-            awaited = await self._awaited()
+            awaited, self._has_failed = await self._awaited(), shown is None
             if shown is not None:
                 self._newest_page.after_page(shown, awaited)
             self._schedule(began, pages=1, is_awaited=bool(awaited))
@@ -194,7 +194,7 @@ class Observer:
             listing = await self.list_account()
         finally:
             self._listing_began = None
-        awaited = await self._awaited()
+        awaited, self._has_failed = await self._awaited(), listing is None
         if listing is not None:
             is_settled = self._trusted and not self._is_unsettled
             self._newest_page.after_listing(listing, awaited, is_settled=is_settled)
@@ -223,8 +223,8 @@ class Observer:
             self._due = soon
 
     def _is_lookup_due(self) -> bool:
-        """Whether listings are slow or not trusted, so that lookups are made as well."""
-        return (self._is_slow() or not self._trusted) and self.clock.monotonic() >= self._lookup_due
+        """Whether listings are slow, fail or are not trusted, so that lookups are made as well."""
+        return (self._is_slow() or self._has_failed or not self._trusted) and self.clock.monotonic() >= self._lookup_due
 
     def _is_slow(self) -> bool:
         """Whether listings take too long or are too far apart to wait for the next."""
@@ -237,9 +237,9 @@ class Observer:
     async def look_up_changing(self) -> None:
         """Look up a few changing instances by their ids, and creates in doubt by their names."""
         self._lookup_due = self.clock.monotonic() + self.policy.poll.total_seconds()
-        if not self._newest_page.suffices:
+        if self._has_failed or not self._newest_page.suffices:
             # Quick listings that are not complete show every change soon, except that a machine is gone.
-            phases = AWAITED if self._complete or self._is_slow() else AWAITED & ENDING
+            phases = AWAITED if self._complete or self._is_slow() or self._has_failed else AWAITED & ENDING
             await self._direct_lookups.run(phases, pages=self._pages)
         await self._name_lookups.run()
 
