@@ -155,16 +155,16 @@ class Cloud(Protocol):
         """
         ...
 
-    async def start(self, provider_id: str) -> None:
-        """Ask for a start."""
+    async def start(self, provider_id: str, *, before_send: BeforeSend | None = None) -> None:
+        """Ask for a start; *before_send* as for `create`."""
         ...
 
-    async def stop(self, provider_id: str) -> None:
-        """Ask for a stop."""
+    async def stop(self, provider_id: str, *, before_send: BeforeSend | None = None) -> None:
+        """Ask for a stop; *before_send* as for `create`."""
         ...
 
-    async def restart(self, provider_id: str) -> None:
-        """Ask for a restart."""
+    async def restart(self, provider_id: str, *, before_send: BeforeSend | None = None) -> None:
+        """Ask for a restart; *before_send* as for `create`."""
         ...
 
     async def delete(self, provider_id: str) -> bool:

@@ -9,6 +9,8 @@ import pytest
 from support.clock.waiting import until
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
+from corral.cloud.novita.client import NovitaCloud
+from corral.cloud.port import BeforeSend
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.pending_action import reason, shown_failure
 from corral.domain.lifecycle.phases import Phase
@@ -98,6 +100,30 @@ async def test_without_observations_a_call_is_repeated_by_the_clock(
         await engine.work()
 
     assert seconds == pause
+
+
+async def test_a_stop_that_waited_is_not_sent_to_a_machine_that_was_started_since(
+    engine: SteppedEngine, ready: InstanceId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process was paused before it sent the call; another one stopped the machine, and a user started it."""
+    send = NovitaCloud.stop
+
+    async def paused(cloud: NovitaCloud, provider_id: str, *, before_send: BeforeSend | None = None) -> None:
+        monkeypatch.setattr(NovitaCloud, "stop", send)
+        await engine.parts.reconciler.locks.release(ready)  # the other process ends the sessions of a paused one
+        await send(cloud, provider_id)
+        await engine.until(ready, Phase.EXITED)
+        await engine.ask(OperationKind.START, ready)
+        await engine.until(ready, Phase.READY)
+        await send(cloud, provider_id, before_send=before_send)
+
+    monkeypatch.setattr(NovitaCloud, "stop", paused)
+    await engine.ask(STOP, ready)
+    await engine.work()
+    await engine.steps(5)
+
+    assert sent(engine, STOP) == 1
+    assert await engine.phase(ready) is Phase.READY
 
 
 async def test_repeats_become_rarer_while_the_provider_shows_no_effect(

@@ -148,17 +148,17 @@ class NovitaCloud(NovitaBilling):
         found = tuple(seen for _, seen in page.items if seen.name.startswith(start))
         return Listing(instances=found, complete=page.total == len(page.items), pages=1)
 
-    async def start(self, provider_id: str) -> None:
-        """Ask for a start."""
-        await self._act("start", provider_id)
+    async def start(self, provider_id: str, *, before_send: BeforeSend | None = None) -> None:
+        """Ask for a start; *before_send* as for `create`."""
+        await self._act("start", provider_id, before_send)
 
-    async def stop(self, provider_id: str) -> None:
-        """Ask for a stop."""
-        await self._act("stop", provider_id)
+    async def stop(self, provider_id: str, *, before_send: BeforeSend | None = None) -> None:
+        """Ask for a stop; *before_send* as for `create`."""
+        await self._act("stop", provider_id, before_send)
 
-    async def restart(self, provider_id: str) -> None:
-        """Ask for a restart."""
-        await self._act("restart", provider_id)
+    async def restart(self, provider_id: str, *, before_send: BeforeSend | None = None) -> None:
+        """Ask for a restart; *before_send* as for `create`."""
+        await self._act("restart", provider_id, before_send)
 
     async def delete(self, provider_id: str) -> bool:
         """Ask for deletion; returns False if the provider says that there is no such instance."""
@@ -179,7 +179,7 @@ class NovitaCloud(NovitaBilling):
                 return None
             raise error_for(fault, call) from fault
 
-    async def _act(self, verb: str, provider_id: str) -> None:
+    async def _act(self, verb: str, provider_id: str, before_send: BeforeSend | None = None) -> None:
         call = Call(
             endpoint=verb,
             method="POST",
@@ -188,6 +188,7 @@ class NovitaCloud(NovitaBilling):
             about=provider_id,
             missing_code="INSTANCE_NOT_FOUND",
             is_urgent=verb in {"stop", "delete"},
+            before_send=before_send,
         )
         await self._ask(call, wire.Nothing)
 

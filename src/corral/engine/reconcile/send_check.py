@@ -1,4 +1,8 @@
-"""The create call: its content, the last check whether it is still wanted and not too old, and sending it in time."""
+"""
+The create call: its content, the last check whether it is still wanted and not too old, and sending it in time.
+
+Also the last check of a start, restart or stop.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from corral.base.clock import Clock
-from corral.cloud.port import Cloud, Credentials, ProviderCreate
+from corral.cloud.port import BeforeSend, Cloud, Credentials, ProviderCreate
 from corral.domain.errors import CloudTransientError, CloudUnknownError, StaleError
-from corral.domain.instance import CreateRequest
+from corral.domain.instance import CreateRequest, Instance
 from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.placement.catalog import EnvironmentVariable, Template
 from corral.domain.placement.rank import Candidate
+from corral.store.session.database import Database
+from corral.store.tables import instances
 
 
 class SendCheck:
@@ -50,6 +56,22 @@ class SendCheck:
                 f"the create call was not sent within {self.limit.total_seconds():.0f} s of its record; it is repeated"
             )
         self.passed = True
+
+
+def unless_changed(database: Database, asked: Instance) -> BeforeSend:
+    """
+    A check that raises StaleError unless *asked*, the record of a call about to be sent, is still the one to carry out.
+
+    The call may wait, or its process be paused, for so long that another worker stops the machine and a user starts it.
+    """
+
+    async def check() -> None:
+        async with database.connection() as connection:
+            known = await instances.load(connection, asked.id)
+        if known is None or known.operation_id != asked.operation_id or known.pending.sent_at != asked.pending.sent_at:
+            raise StaleError("the instance was changed while its call waited to be sent")
+
+    return check
 
 
 def create_call(

@@ -24,6 +24,7 @@ from corral.domain.instance import Instance, PendingAction
 from corral.domain.lifecycle.phases import Action
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
+from corral.engine.reconcile.send_check import unless_changed
 from corral.engine.runtime import Runtime
 
 OF_ACCOUNT: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED"})
@@ -42,7 +43,8 @@ class StartStep:
         """Send a start; raises CloudTransientError if it was certainly not carried out."""
         asked = await self._about_to_ask(context, instance)
         try:
-            await self.runtime.cloud.start(provider_id(instance))
+            check = unless_changed(self.runtime.database, asked)
+            await self.runtime.cloud.start(provider_id(instance), before_send=check)
         except CloudError as error:
             return await self._not_done(context, asked, error)
         return await self._answered(context, asked, asked.pending.action)
@@ -52,7 +54,8 @@ class StartStep:
         unseen = replace(instance, observation=replace(instance.observation, sighting=None))
         asked = await self._about_to_ask(context, unseen)
         try:
-            await self.runtime.cloud.restart(provider_id(instance))
+            check = unless_changed(self.runtime.database, asked)
+            await self.runtime.cloud.restart(provider_id(instance), before_send=check)
         except CloudError as error:
             return await self._not_done(context, asked, error)
         return await self._answered(context, asked, action=None)

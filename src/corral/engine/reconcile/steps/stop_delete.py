@@ -11,6 +11,7 @@ from corral.domain.instance import Instance
 from corral.domain.lifecycle import pending_action
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
+from corral.engine.reconcile.send_check import unless_changed
 from corral.engine.runtime import Runtime
 from corral.store.tables import instances
 
@@ -24,14 +25,19 @@ class StopDeleteStep:
 
     async def stop(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """Send a stop; raises CloudTransientError if it was certainly not carried out."""
-        return await self._send(context, instance, self.runtime.cloud.stop)
+
+        async def call(sent: Instance) -> None:
+            check = unless_changed(self.runtime.database, sent)
+            await self.runtime.cloud.stop(provider_id(sent), before_send=check)
+
+        return await self._send(context, instance, call)
 
     async def delete(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """Send a delete; raises CloudTransientError if it was certainly not carried out."""
-        return await self._send(context, instance, self.runtime.cloud.delete)
+        return await self._send(context, instance, lambda sent: self.runtime.cloud.delete(provider_id(sent)))
 
     async def _send(
-        self, context: ReconcileContext, instance: Instance, call: Callable[[str], Awaitable[bool | None]]
+        self, context: ReconcileContext, instance: Instance, call: Callable[[Instance], Awaitable[bool | None]]
     ) -> Outcome:
         """
         Record that *call* is about to be sent, send it, and record how it ended.
@@ -44,7 +50,7 @@ class StopDeleteStep:
         refused: Failure | None = None
         accepted = False
         try:
-            accepted = await call(provider_id(instance)) is not False
+            accepted = await call(sent) is not False
         except CloudTransientError as error:
             why = Failure(code=error.code, message=error.message)
             await self._end(context, sent, lambda known: pending_action.not_sent(known, instance, why), error.message)
