@@ -6,6 +6,7 @@ import contextlib
 import gc
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from corral import __version__
 from corral.api.http.limits import Limits
@@ -20,6 +21,7 @@ from corral.app.runtime import open_runtime
 from corral.base import fd_limit
 from corral.base.clock import SharedClock
 from corral.base.log import log
+from corral.base.memory import return_free_memory
 from corral.base.metrics import Metrics
 from corral.base.settings.settings import HttpSettings, Settings
 from corral.base.supervision import BackgroundTask
@@ -126,6 +128,7 @@ async def serve(
                 BackgroundTask("notices", notices.run),
                 BackgroundTask("key uses", engine.keys.run),
                 BackgroundTask("cache clean-up", engine.caches.registry.clean_up_repeatedly),
+                BackgroundTask("memory", partial(return_free_memory, clock)),
                 *http_side.background,
                 *observing,
             ),
