@@ -2,7 +2,7 @@
 Traces: which request caused which reconcile and which calls, for a collector of OpenTelemetry.
 
 Off by default: nothing of OpenTelemetry is imported then, and a span is one object that does nothing. `start` turns it
-on for the process, as `configure_logging` does for the log; `otel_tracing.py` has the spans that are sent.
+on for the process, as `configure_logging` does for the log; `otel.py` has the spans that are sent.
 
 Spans hold ids, names of routes, jobs and calls, statuses and outcomes. They never hold bodies, addresses, keys or the
 messages of errors, which may quote any of these.
