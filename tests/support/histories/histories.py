@@ -47,12 +47,12 @@ RULE_SECONDS = 60
 MOST_CREATES = 3
 COMMANDS = (OperationKind.STOP, OperationKind.START, OperationKind.RESTART)
 
-STOPPING = frozenset({Status.TO_STOP, Status.STOPPING})
+ENDING = frozenset({Status.TO_STOP, Status.STOPPING, Status.TO_REMOVE, Status.REMOVING})
 
 
 def _fail(simulator: Simulator, machine: Machine, now: float) -> None:
-    """It gets a statusError; one that is stopping would then be stopping for ever, and rightly reported."""
-    if machine.status(now) not in STOPPING:
+    """It gets a statusError; one that is stopping or removed would then be so for ever, and rightly reported."""
+    if machine.status(now) not in ENDING:
         simulator.world.put(spot.fail(machine, now, "the host broke"), now)
 
 

@@ -132,12 +132,11 @@ class Soak:
 
     async def _use(self, port: int, ends: float) -> None:
         loop, pause = asyncio.get_running_loop(), 60 / (self.plan.calls_per_minute * SHARE_OF_USERS)
-        async with Line(port) as line:
-            while loop.time() < ends:
-                what = self.dice.choices(["create", "delete", "stop", "start"], [4, 3, 2, 2])[0]
-                async with self.turn:
-                    await self._ask(line, what)
-                await CLOCK.sleep(pause)
+        while loop.time() < ends:
+            what = self.dice.choices(["create", "delete", "stop", "start"], [4, 3, 2, 2])[0]
+            async with self.turn, Line(port) as line:  # the service ends a connection that is idle while a turn waits
+                await self._ask(line, what)
+            await CLOCK.sleep(pause)
 
     async def _lease(self, served: Served, line: Line, cloud: Provider, target: DatabaseTarget) -> None:
         """The same with leases; at the end every machine works, so that no more are ended."""
