@@ -79,6 +79,21 @@ async def test_without_any_listing_what_moves_gets_where_it_is_wanted(engine: St
     assert calls["get"] <= 7, "a direct lookup shows the endpoints too"
 
 
+async def test_what_comes_up_is_looked_up_beside_a_crowd_that_ends(engine: SteppedEngine) -> None:
+    """Leases that end in the same minute are more than a listing has pages, and are looked up one by one."""
+    ending = [await engine.request_create() for _ in range(8)]
+    for each in ending:
+        await engine.until(each, Phase.READY)
+    engine.sim.fault("ignore", on="stop", count=None)
+    for each in ending:
+        await engine.ask(OperationKind.STOP, each)
+    created = await engine.request_create()
+    await engine.work()
+    await direct_lookups(engine, 5, rounds=2)
+
+    assert await engine.phase(created) is Phase.READY
+
+
 async def test_a_deleted_instance_is_gone_after_two_failed_lookups_a_settle_time_apart(
     engine: SteppedEngine,
 ) -> None:

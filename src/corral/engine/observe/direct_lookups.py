@@ -10,7 +10,7 @@ so neither starves the other. A failed lookup changes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -20,7 +20,7 @@ from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.phases import Phase
+from corral.domain.lifecycle.phases import ENDING, Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.direct_lookup import due_for_lookup
 from corral.domain.observation.sighting import Sighting
@@ -51,15 +51,22 @@ class DirectLookups:
         async with self.database.connection() as connection:
             moving = await instances.moving(connection, sorted(phases))
         self._looked_up_at = {each.id: self._looked_up_at[each.id] for each in moving if each.id in self._looked_up_at}
-        due = due_for_lookup(moving, self._looked_up_at, self.clock.now(), self.policy)
-        # If more instances change than a listing has pages, the listing shows more for each call.
-        at_once = LOOKUPS_AT_ONCE if len(moving) <= pages else 1
-        tasks = [asyncio.ensure_future(self._look_up(instance)) for instance in due[:at_once]]
+        # Apart, so that what comes up does not wait for hundreds of leases that end in the same minute.
+        ending = [each for each in moving if each.phase in ENDING]
+        coming_up = [each for each in moving if each.phase not in ENDING]
+        chosen = [*self._due(coming_up, pages), *self._due(ending, pages)]
+        tasks = [asyncio.ensure_future(self._look_up(instance)) for instance in chosen]
         try:
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
+
+    def _due(self, moving: Sequence[Instance], pages: int) -> list[Instance]:
+        """The few of *moving* that have been due for longest."""
+        due = due_for_lookup(moving, self._looked_up_at, self.clock.now(), self.policy)
+        # If more instances change than a listing has pages, the listing shows more for each call.
+        return due[: LOOKUPS_AT_ONCE if len(moving) <= pages else 1]
 
     async def _look_up(self, instance: Instance) -> None:
         began = self._looked_up_at[instance.id] = self.clock.now()
