@@ -180,7 +180,7 @@ def _new_machine(kind: UsageKind, before: Instance | None, after: Instance, now:
             started=_start(kind, before, after, now) if is_billed else None,
             confirmed_at=new.at if is_billed or new.is_listed else since,
             replaces=None if before is None else before.provider_id,
-            replaced_by=None if before is None else _first_unlisted(before, now),
+            unlisted_from=None if before is None else _first_unlisted(before, now),
         )
     return UsageChange(
         provider_id=str(after.provider_id),

@@ -19,7 +19,6 @@ LONGEST_AGO: Final = timedelta(days=3650)
 EFFECT_WITHIN: Final = timedelta(seconds=60)
 """How long after the time that the provider gives for a start or a stop its bill may begin or end: it does not say
 whether that is the time of the call or of its effect. The cost of being wrong is as above."""
-
 LISTED_WITHIN: Final = timedelta(minutes=2)
 """How long a machine that replaces another may be missing in listings. Shorter, and a bound may exclude the truth;
 longer, and the bounds after every move are wider by as much."""

@@ -107,7 +107,7 @@ class NewUsage:
     replaces: str | None = None
     """The machine that its instance had before. It did not begin long before the last listing that showed that one, nor
     before the end of its own spans as a second machine."""
-    replaced_by: datetime | None = None
+    unlisted_from: datetime | None = None
     """When a listing first lacked the machine before: what confirmed that one later was no listing."""
 
 

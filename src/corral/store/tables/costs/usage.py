@@ -35,7 +35,7 @@ _NEW_COLUMNS: Final = (
     ("started_by", "timestamptz"), ("started_floor", "timestamptz"), ("started_ceiling", "timestamptz"),
     ("confirmed_at", "timestamptz"), ("follows", "bool"), ("product_name", "text"), ("region", "text"),
     ("billing_mode", "text"), ("created_by", "text"), ("labels", "jsonb"), ("unless_open", "bool"),
-    ("replaces", "text"), ("replaced_by", "timestamptz"),
+    ("replaces", "text"), ("unlisted_from", "timestamptz"),
 )  # fmt: skip
 
 # How long a row was certainly as it is: billed, or not begun.
@@ -85,7 +85,7 @@ FROM corral_last_look AS look, {{rows}}, LATERAL (SELECT LEAST(
         ) END,
         -- The last listing that showed the machine before it showed no other, but for what listings show late.
         CASE WHEN n.replaces IS NOT NULL THEN (
-            SELECT CASE WHEN max(known.at) <= n.replaced_by THEN max(known.at) - {_LISTED_WITHIN} END
+            SELECT CASE WHEN max(known.at) <= n.unlisted_from THEN max(known.at) - {_LISTED_WITHIN} END
             FROM corral_usage AS u, LATERAL (
                 SELECT GREATEST(
                     u.confirmed_at, CASE WHEN u.follows AND u.ended_earliest IS NULL THEN look.confirmed_at END
@@ -270,7 +270,7 @@ def _begun(change: UsageChange, new: NewUsage) -> tuple[Any, ...]:
         _labels(terms.labels),
         new.unless_open,
         new.replaces,
-        new.replaced_by,
+        new.unlisted_from,
     )
 
 
