@@ -22,7 +22,7 @@ from corral.domain.operation import OperationKind
 from corral.domain.requests.labels import InstanceChange
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables.costs.totals import totals
+from corral.store.tables.costs.totals import leading_groups, total_cost
 from novitasim.world import commands
 
 LARGE = replace(REQUEST, rootfs_gb=100)
@@ -46,10 +46,13 @@ async def rows(engine: SteppedEngine) -> list[dict[str, Any]]:
 async def cost(engine: SteppedEngine, group_by: GroupBy | None = None, **scope: Any) -> dict[str | None, Cost]:
     now, ages = engine.clock.now(), timedelta(days=400)
     async with engine.database.connection() as connection:
-        found = await totals(
-            connection, since=now - ages, until=now + ages, now=now, group_by=group_by, scope=CostScope(**scope)
+        if group_by is None:
+            whole = await total_cost(connection, since=now - ages, until=now + ages, now=now, scope=CostScope(**scope))
+            return {None: whole}
+        found = await leading_groups(
+            connection, since=now - ages, until=now + ages, now=now, group_by=group_by, limit=1000
         )
-    return {group.key: group.cost for group in found}
+    return {group.key: group.cost for group in found.groups}
 
 
 async def test_a_life_is_billed_from_pulling_until_stopped_and_its_disk_until_it_is_gone(engine: SteppedEngine) -> None:

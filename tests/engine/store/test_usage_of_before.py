@@ -14,7 +14,7 @@ from corral.jobs.pgqueuer_adapter import install
 from corral.store.server.migrate import migrate, migrations
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables.costs.totals import totals
+from corral.store.tables.costs.totals import leading_groups
 
 T0: Final = datetime(2029, 5, 1, tzinfo=UTC)
 PRICE: Final = 360_000
@@ -84,9 +84,11 @@ async def costs(target: DatabaseTarget, grouping: CostGrouping, now: datetime) -
     database = await Database.connect(target, most_connections=1)
     async with database.connection() as connection:
         group_by = GroupBy(grouping=grouping, label="team")
-        found = await totals(connection, since=T0 - timedelta(days=9), until=now, now=now, group_by=group_by)
+        found = await leading_groups(
+            connection, since=T0 - timedelta(days=9), until=now, now=now, group_by=group_by, limit=1000
+        )
     await database.close()
-    return {group.key: group.cost for group in found}
+    return {group.key: group.cost for group in found.groups}
 
 
 async def test_the_log_of_a_life_gives_its_usage(empty: DatabaseTarget) -> None:

@@ -18,7 +18,7 @@ from hypothesis.stateful import invariant, rule
 from corral.domain.costs.totals import Cost, CostGrouping, GroupBy
 from corral.domain.instance import CreateRequest, InstanceId
 from corral.domain.requests.labels import InstanceChange
-from corral.store.tables.costs.totals import totals
+from corral.store.tables.costs.totals import leading_groups, total_cost
 from novitasim.world.billing import charges
 from novitasim.world.instance import NEVER
 from novitasim.world.instance import Instance as Machine
@@ -39,8 +39,12 @@ async def costs(engine: FaultEngine, group_by: GroupBy | None = None) -> dict[st
     """What Corral says everything cost so far, by groups."""
     now = engine.clock.now()
     async with engine.environment.database.connection() as connection:
-        found = await totals(connection, since=now - AGES, until=now + AGES, now=now, group_by=group_by)
-    return {group.key: group.cost for group in found}
+        if group_by is None:
+            return {None: await total_cost(connection, since=now - AGES, until=now + AGES, now=now)}
+        found = await leading_groups(
+            connection, since=now - AGES, until=now + AGES, now=now, group_by=group_by, limit=10_000
+        )
+    return {group.key: group.cost for group in found.groups}
 
 
 def bills(engine: FaultEngine) -> Mapping[str, Fraction]:

@@ -64,6 +64,15 @@ class Cost:
             is_estimated=self.is_estimated or other.is_estimated,
         )
 
+    def without(self, part: Cost) -> Cost:
+        """What is left of this cost without *part*, which it contains."""
+        return Cost(
+            low=self.low - part.low,
+            usd=self.usd - part.usd,
+            high=self.high - part.high,
+            is_estimated=self.is_estimated,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostGroup:

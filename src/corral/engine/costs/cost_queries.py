@@ -11,12 +11,12 @@ from typing import Final
 
 from corral.base.clock import Clock
 from corral.cache.cache import Cache
-from corral.domain.costs.totals import Cost, CostGroup, CostGrouping, CostScope, GroupBy, UnknownUsage
+from corral.domain.costs.totals import Cost, CostGroup, CostScope, UnknownUsage
 from corral.domain.instance import InstanceId
 from corral.domain.requests.costs.period import CostRequest
-from corral.store.session.database import Database
+from corral.store.session.database import Connection, Database
 from corral.store.tables.costs import usage
-from corral.store.tables.costs.totals import daily_totals, hourly_rate, totals
+from corral.store.tables.costs.totals import daily_totals, hourly_rate, leading_groups, total_cost
 
 CACHED_SECONDS: Final = 1.0
 """A dashboard and scripts may ask in the same second. Longer shows older numbers; shorter sums the same rows again."""
@@ -65,37 +65,68 @@ class CostQueries:
     async def _sum_instance(self, instance_id: InstanceId) -> tuple[Cost, Fraction]:
         now, scope = self._clock.now(), CostScope(instance_id=instance_id)
         async with self._database.connection() as connection:
-            found = await totals(connection, since=EVER, until=now, now=now, scope=scope)
+            found = await total_cost(connection, since=EVER, until=now, now=now, scope=scope)
             rate = await hourly_rate(connection, instance_id)
-        return sum((group.cost for group in found), Cost()), rate
+        return found, rate
 
     async def _sum(self, request: CostRequest) -> CostSummary:
         now = self._clock.now()
         until = now if request.until is None else request.until
         since = _month_of(until) if request.since is None else request.since
         async with self._database.connection() as connection:
-            if request.group_by is not None and request.per_day:
-                found = await daily_totals(connection, since=since, until=until, now=now, group_by=request.group_by)
-            else:
-                found = await totals(connection, since=since, until=until, now=now, group_by=request.group_by)
             unknown = await usage.unknown(connection, since)
+            shown = await _shown(connection, request, since=since, until=until, now=now)
+        return CostSummary(
+            since=since,
+            until=until,
+            total=shown.total,
+            groups=tuple(shown.groups),
+            rest=shown.rest,
+            rest_groups=shown.rest_groups,
+            unknown=unknown,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """A period's cost, and the groups of it that are shown."""
+
+    total: Cost
+    groups: list[CostGroup]
+    rest: CostGroup
+    rest_groups: int
+
+
+async def _shown(
+    connection: Connection, request: CostRequest, *, since: datetime, until: datetime, now: datetime
+) -> _Shown:
+    if request.group_by is None:
+        total = await total_cost(connection, since=since, until=until, now=now)
+        return _Shown(total=total, groups=[], rest=CostGroup(key=None, cost=Cost()), rest_groups=0)
+    if request.per_day:
+        every = await daily_totals(connection, since=since, until=until, now=now, group_by=request.group_by)
         # In a thread, because there may be thousands of groups with their days.
-        return await asyncio.to_thread(_summary, found, request, since, until, unknown)
+        return await asyncio.to_thread(_cut, every, request.limit)
+    leading = await leading_groups(
+        connection, since=since, until=until, now=now, group_by=request.group_by, limit=request.limit
+    )
+    part = sum((group.cost for group in leading.groups), Cost())
+    return _Shown(
+        total=leading.total,
+        groups=leading.groups,
+        rest=CostGroup(key=None, cost=leading.total.without(part)),
+        rest_groups=leading.count - len(leading.groups),
+    )
 
 
-def _summary(
-    found: list[CostGroup], request: CostRequest, since: datetime, until: datetime, unknown: UnknownUsage | None
-) -> CostSummary:
-    groups = [] if request.group_by is None else _in_order(found, request.group_by)
-    left_out = groups[request.limit :]
-    return CostSummary(
-        since=since,
-        until=until,
-        total=sum((group.cost for group in found), Cost()),
-        groups=tuple(groups[: request.limit]),
-        rest=_together(left_out),
-        rest_groups=len(left_out),
-        unknown=unknown,
+def _cut(groups: list[CostGroup], limit: int) -> _Shown:
+    """The *limit* most expensive of *groups*, and the others together."""
+    ordered = sorted(groups, key=lambda group: (-group.cost.usd, -group.cost.high, group.key or ""))
+    return _Shown(
+        total=sum((group.cost for group in groups), Cost()),
+        groups=ordered[:limit],
+        rest=_together(ordered[limit:]),
+        rest_groups=len(ordered[limit:]),
     )
 
 
@@ -112,9 +143,3 @@ def _together(groups: list[CostGroup]) -> CostGroup:
             found[day.key or ""] += day.cost
     days = tuple(CostGroup(key=day, cost=found[day]) for day in sorted(found))
     return CostGroup(key=None, cost=sum((group.cost for group in groups), Cost()), days=days)
-
-
-def _in_order(groups: list[CostGroup], group_by: GroupBy) -> list[CostGroup]:
-    if group_by.grouping is CostGrouping.DAY:
-        return sorted(groups, key=lambda group: group.key or "")
-    return sorted(groups, key=lambda group: (-group.cost.usd, -group.cost.high, group.key or ""))

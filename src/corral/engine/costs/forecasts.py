@@ -10,11 +10,10 @@ from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.domain.budgets.budget import Budget, resets_at
 from corral.domain.costs.forecast import BudgetForecast, CostForecast, exhausted_at, month_of
-from corral.domain.costs.totals import Cost
 from corral.store.session.database import Connection, Database
 from corral.store.tables.costs import budgets
 from corral.store.tables.costs.billed_now import billed_now
-from corral.store.tables.costs.totals import totals
+from corral.store.tables.costs.totals import total_cost
 
 CACHED_SECONDS: Final = 1.0
 """As long as other sums of costs: a page reads the forecast and the account, which needs the same numbers, at once."""
@@ -37,9 +36,8 @@ class CostForecasts:
         month = month_of(now)
         async with self._database.connection() as connection:
             causes = await billed_now(connection, now)
-            spent = await totals(connection, since=month.starts_at, until=now, now=now)
+            so_far = await total_cost(connection, since=month.starts_at, until=now, now=now)
             ends = [await self._budget(connection, each, now) for each in await budgets.load_all(connection)]
-        so_far = sum((group.cost for group in spent), Cost())
         return CostForecast(at=now, causes=tuple(causes), month=month, so_far=so_far, budgets=tuple(ends))
 
     async def _budget(self, connection: Connection, budget: Budget, now: datetime) -> BudgetForecast:

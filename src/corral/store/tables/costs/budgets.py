@@ -21,7 +21,7 @@ from corral.domain.costs.totals import CostScope
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.store.session.database import Connection
-from corral.store.tables.costs.totals import earliest_start, latest_end, totals
+from corral.store.tables.costs.totals import earliest_start, latest_end, total_cost
 
 COUNT_LASTS: Final = timedelta(seconds=2)
 """How long requests are admitted by the last count and what was admitted since. Longer, and a machine that was adopted
@@ -60,7 +60,7 @@ _OF_PERIOD: Final = "(u.ended_earliest IS NULL OR u.ended_latest > {since})"
 # What the instance `i` has cost since its reservation.
 _PAID: Final = f"""
 SELECT sum({_cost("{since}", "{now}")}) AS micro_usd
-FROM corral_usage AS u LEFT JOIN corral_last_look AS look ON true
+FROM corral_usage AS u
 WHERE u.instance_id = i.id AND {_OF_PERIOD} AND {{counts}}
 """  # noqa: S608  # constants
 # A create call may prove to have made no machine, and have cost nothing. So what it may have cost is paid out of the
@@ -76,7 +76,7 @@ _COUNT: Final = f"""
 WITH spent AS (
     SELECT coalesce(sum({_cost("$1::timestamptz", "$2::timestamptz")}), 0) AS micro_usd,
            coalesce(sum(u.unit_price::numeric * u.quantity) FILTER (WHERE u.ended_latest IS NULL), 0) AS daily
-    FROM corral_usage AS u LEFT JOIN corral_last_look AS look ON true
+    FROM corral_usage AS u
     WHERE {_OF_PERIOD.format(since="$1")} AND {{of_usage}}
 ), reserved AS (
     SELECT coalesce(sum(GREATEST(i.reserved_micro_usd - coalesce(paid.micro_usd, 0), 0)), 0) AS micro_usd
@@ -200,8 +200,8 @@ async def certain(connection: Connection, budget: Budget, now: datetime) -> int:
     kind, _, named = budget.scope.partition(":")
     key, _, value = named.partition("=")
     scope = CostScope(label=(key, value) if kind == "label" else None, key=named if kind == "key" else None)
-    found = await totals(connection, since=began_at(budget.period, now), until=now, now=now, scope=scope)
-    return math.floor(sum(group.cost.low for group in found))
+    found = await total_cost(connection, since=began_at(budget.period, now), until=now, now=now, scope=scope)
+    return math.floor(found.low)
 
 
 async def hourly(connection: Connection) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
@@ -22,7 +23,8 @@ from corral.store.session.database import Connection
 _MILLION: Final = 10**6
 _DAY_MICROSECONDS: Final = 86_400 * _MILLION
 
-_KNOWN: Final = "GREATEST(u.confirmed_at, CASE WHEN u.follows THEN look.confirmed_at END)"
+# Of a span that follows the listings: a subquery, because a join is planned as if there were hundreds of last listings.
+_KNOWN: Final = "GREATEST(u.confirmed_at, CASE WHEN u.follows THEN (SELECT confirmed_at FROM corral_last_look) END)"
 
 
 def latest_end(now: str) -> str:
@@ -31,7 +33,7 @@ def latest_end(now: str) -> str:
 
 
 def earliest_start(now: str) -> str:
-    """The earliest start of a row of usage, `u`, at the time *now*, as SQL; `look` is the last listing."""
+    """The earliest start of a row of usage, `u`, at the time *now*, as SQL."""
     unbegun = f"LEAST(GREATEST(u.started_earliest, {_KNOWN}), {latest_end(now)})"
     return f"CASE WHEN u.started_latest IS NULL THEN {unbegun} ELSE u.started_earliest END"
 
@@ -50,7 +52,7 @@ OPEN_SPANS: Final = f"""
 SELECT {{key}} AS key, {_TERMS}, {earliest_start("$3")} AS s1,
        COALESCE(u.started_latest, {_CAP}) AS s2, LEAST(GREATEST(u.started_earliest, {_KNOWN}), {_CAP}) AS e1,
        {_CAP} AS e2
-FROM corral_usage AS u, corral_last_look AS look
+FROM corral_usage AS u
 WHERE u.ended_earliest IS NULL AND COALESCE(u.ended_latest, $3::timestamptz) > $1 AND u.started_earliest < $2{{scope}}
 """  # noqa: S608  # constants
 SPANS: Final = f"{CLOSED_SPANS}UNION ALL{OPEN_SPANS}"
@@ -63,22 +65,31 @@ LEAST(GREATEST(e1, {since}), {until}) - LEAST(GREATEST(s2, {since}), {until}) AS
 # Microseconds are whole numbers, and a double is exact for three centuries of them.
 _MICROSECONDS: Final = "(date_part('epoch', {0}) * 1e6)::bigint"
 _SUMS: Final = f"""
-SELECT key, bool_or(estimated AND high > interval '0') AS estimated,
+SELECT day, key, bool_or(estimated AND high > interval '0') AS estimated,
        sum(price * {_MICROSECONDS.format("high")}) * 0.000001 AS high,
        sum(price * {_MICROSECONDS.format("inside")}) * 0.000001 AS inside,
        (sum(price * {_MICROSECONDS.format("inside")}) - COALESCE(
            sum(price * {_MICROSECONDS.format("inside")}) FILTER (WHERE inside < interval '0'), 0
        )) * 0.000001 AS low
 FROM (
-    SELECT {{key}} AS key, unit_price::numeric * quantity AS price, estimated, {{clipped}}
+    SELECT {{day}} AS day, {{key}} AS key, unit_price::numeric * quantity AS price, estimated, {{clipped}}
     FROM ({{spans}}) AS span{{days}}
-) AS part GROUP BY key
+) AS part GROUP BY day, key
 """  # noqa: S608  # constants
+# As many groups as {limit}, in their {order}, then all groups together, with their number.
+_LEADING: Final = """
+WITH sums AS MATERIALIZED ({sums})
+(SELECT day, key, estimated, high, inside, low, NULL::bigint AS groups FROM sums ORDER BY {order} LIMIT {limit})
+UNION ALL
+SELECT NULL, NULL, COALESCE(bool_or(estimated), false), COALESCE(sum(high), 0), COALESCE(sum(inside), 0),
+       COALESCE(sum(low), 0), count(*)
+FROM sums
+"""
+_MOST_EXPENSIVE: Final = 'high + inside DESC, high DESC, key COLLATE "C" NULLS FIRST'
 _DAYS: Final = """
         CROSS JOIN LATERAL generate_series(
             date_trunc('day', GREATEST(s1, $1), 'UTC'), LEAST(e2, $2), interval '24 hours'
         ) AS day"""
-_DAY_KEY: Final = "to_char(day AT TIME ZONE 'UTC', 'YYYY-MM-DD') || COALESCE('=' || key, '')"
 _STEPS: Final = """
         CROSS JOIN LATERAL generate_series(
             floor(extract(epoch FROM GREATEST(s1, $1) - $1) / extract(epoch FROM $4::interval))::int,
@@ -98,37 +109,56 @@ _KEYS: Final = {
 }
 
 
-async def totals(
-    connection: Connection,
-    *,
-    since: datetime,
-    until: datetime,
-    now: datetime,
-    group_by: GroupBy | None = None,
-    scope: CostScope | None = None,
-) -> list[CostGroup]:
-    """
-    The cost of all usage from *since* to *until*, by groups, in no order; without *group_by* one group, or none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadingGroups:
+    """The first groups of a period, and all of its groups together."""
 
-    Usage that is not over counts up to *now*. A group in which nothing was billed may be left out.
+    groups: list[CostGroup]
+    total: Cost
+    count: int
+    """How many groups there are, with those that are left out."""
+
+
+async def total_cost(
+    connection: Connection, *, since: datetime, until: datetime, now: datetime, scope: CostScope | None = None
+) -> Cost:
+    """The cost of all usage from *since* to *until*; usage that is not over counts up to *now*."""
+    statement, arguments = _statement((since, until, now), None, scope, is_daily=False)
+    return sum((cost_of(row) for row in await connection.fetch(statement, *arguments)), Cost())
+
+
+async def leading_groups(
+    connection: Connection, *, since: datetime, until: datetime, now: datetime, group_by: GroupBy, limit: int
+) -> LeadingGroups:
     """
-    return _groups(await _rows(connection, (since, until, now), group_by, scope, per_day=False))
+    The cost of the period by groups: the *limit* most expensive first, or the first days.
+
+    The database leaves the others out, because there may be a group for each of many thousands of instances. A group in
+    which nothing was billed may be missing.
+    """
+    is_daily = group_by.grouping is CostGrouping.DAY
+    sums, arguments = _statement((since, until, now), group_by, None, is_daily=is_daily)
+    order = "day" if is_daily else _MOST_EXPENSIVE
+    statement = _LEADING.format(sums=sums, order=order, limit=f"${len(arguments) + 1}::bigint")
+    *rows, whole = await connection.fetch(statement, *arguments, limit)
+    groups = [CostGroup(key=_day(row) if is_daily else row["key"], cost=cost_of(row)) for row in rows]
+    return LeadingGroups(groups=groups, total=cost_of(whole), count=whole["groups"])
 
 
 async def daily_totals(
     connection: Connection, *, since: datetime, until: datetime, now: datetime, group_by: GroupBy
 ) -> list[CostGroup]:
-    """As `totals`, each group with its days in their order; the sums of these are exactly those of the group."""
-    rows = await _rows(connection, (since, until, now), group_by, None, per_day=True)
+    """All groups of the period, in no order, each with its days; the sums of these are exactly those of the group."""
+    statement, arguments = _statement((since, until, now), group_by, None, is_daily=True)
+    rows = await connection.fetch(statement, *arguments)
     # There may be a hundred thousand, of which other requests must not wait for seconds.
     return await asyncio.to_thread(_with_days, rows)
 
 
 def _with_days(rows: Sequence[Any]) -> list[CostGroup]:
     found = defaultdict[str | None, list[CostGroup]](list)
-    for group in _groups(rows):
-        day, has_key, key = (group.key or "").partition("=")
-        found[key if has_key else None].append(CostGroup(key=day, cost=group.cost))
+    for row in rows:
+        found[row["key"]].append(CostGroup(key=_day(row), cost=cost_of(row)))
     return [
         CostGroup(
             key=key,
@@ -139,15 +169,10 @@ def _with_days(rows: Sequence[Any]) -> list[CostGroup]:
     ]
 
 
-async def _rows(
-    connection: Connection,
-    period: tuple[datetime, datetime, datetime],
-    group_by: GroupBy | None,
-    scope: CostScope | None,
-    *,
-    per_day: bool,
-) -> Sequence[Any]:
-    """A row for each group; *per_day*: and day, with keys such as 2026-11-17=KEY, or 2026-11-17 without a key."""
+def _statement(
+    period: tuple[datetime, datetime, datetime], group_by: GroupBy | None, scope: CostScope | None, *, is_daily: bool
+) -> tuple[str, list[object]]:
+    """The statement for the sums of each group, *is_daily*: of each group and day; and its arguments."""
     arguments: list[object] = [*period]
 
     def parameter(value: object) -> str:
@@ -155,15 +180,14 @@ async def _rows(
         return f"${len(arguments)}"
 
     conditions = _conditions(scope or CostScope(), parameter)
-    grouping = None if group_by is None else group_by.grouping
-    is_daily = per_day or grouping is CostGrouping.DAY
     key = "NULL::text"
-    if group_by is not None and grouping is not CostGrouping.DAY:
+    if group_by is not None and group_by.grouping is not CostGrouping.DAY:
         key = _KEYS[group_by.grouping]
-        if grouping is CostGrouping.LABEL:
+        if group_by.grouping is CostGrouping.LABEL:
             key = key.format(label=f"{parameter(group_by.label)}::text")
     statement = _SUMS.format(
-        key=_DAY_KEY if is_daily else "key",
+        day="day" if is_daily else "NULL::timestamptz",
+        key="key",
         clipped=CLIPPED.format(
             since="GREATEST(day, $1)" if is_daily else "$1",
             until="LEAST(day + interval '24 hours', $2)" if is_daily else "$2",
@@ -171,12 +195,12 @@ async def _rows(
         days=_DAYS if is_daily else "",
         spans=SPANS.format(key=key, scope=conditions),
     )
-    rows: Sequence[Any] = await connection.fetch(statement, *arguments)
-    return rows
+    return statement, arguments
 
 
-def _groups(rows: Sequence[Any]) -> list[CostGroup]:
-    return [CostGroup(key=row["key"], cost=cost_of(row)) for row in rows]
+def _day(row: Any) -> str:
+    day: datetime = row["day"]
+    return day.astimezone(UTC).date().isoformat()
 
 
 async def by_step(
@@ -184,6 +208,7 @@ async def by_step(
 ) -> dict[int, Cost]:
     """The cost of each step from *since* to *until*, by its number from 0 on; steps without cost may be left out."""
     statement = _SUMS.format(
+        day="NULL::timestamptz",
         key="step",
         clipped=CLIPPED.format(since="($1 + $4::interval * step)", until="LEAST($1 + $4::interval * (step + 1), $2)"),
         days=_STEPS,
