@@ -58,9 +58,10 @@ def test_every_id_has_one_kind_of_machine() -> None:
 
 
 def test_leases_are_mixed() -> None:
-    assert lease_of(TTL) == {"maxDuration": "1m", "grace": "60s"}
-    assert lease_of(IDLE) == {"idle": {"after": "1m"}, "grace": "60s"}
-    assert lease_of(IDLE + 2) == {"idle": {"after": "30m"}, "grace": "60s"}
+    assert lease_of(TTL, 9) == {"maxDuration": "10m", "grace": "60s"}
+    assert lease_of(TTL + EVERY_TTL, 9) == {"maxDuration": "11m", "grace": "60s"}
+    assert lease_of(IDLE, 9) == {"idle": {"after": "1m"}, "grace": "60s"}
+    assert lease_of(IDLE + 2, 9) == {"idle": {"after": "30m"}, "grace": "60s"}
 
 
 @pytest.mark.parametrize("last", ["i", "j", "k", "l", "z"])

@@ -28,7 +28,9 @@ AFTER_SECONDS = (60, 300, 1800)
 """The idle rules, in turn."""
 GRACE_SECONDS = 60
 EVERY_TTL = 50
-"""One of so many leases has a maximum duration that is over at once instead of an idle rule."""
+"""One of so many leases has a maximum duration instead of an idle rule."""
+TTL_MINUTES = 6
+"""The maximum durations are over in 1 to so many minutes, in turn, as if leases had been given at different times."""
 SLACK_SECONDS = 180.0
 """From when an end is due to when the machine is seen stopped: a listing of ten thousand, and the stop itself."""
 SHOWN_SECONDS = 60 + GRACE_SECONDS + 90 + SLACK_SECONDS
@@ -74,12 +76,16 @@ def kind_of(instance_id: str) -> str:
     return next(kind for kind, ends in CLASSES.items() if instance_id[-1] in ends)
 
 
-def lease_of(number: int) -> dict[str, Any]:
-    """The lease of the instance with this number."""
+def lease_of(number: int, ready_minutes: int) -> dict[str, Any]:
+    """The lease of the instance with this number, which has been ready for so many minutes, rounded up."""
     grace = {"grace": f"{GRACE_SECONDS}s"}
     if number % EVERY_TTL == 0:
-        return {"maxDuration": "1m", **grace}
+        return {"maxDuration": f"{ready_minutes + _minutes_left(number)}m", **grace}
     return {"idle": {"after": f"{AFTER_SECONDS[number % len(AFTER_SECONDS)] // 60}m"}, **grace}
+
+
+def _minutes_left(number: int) -> int:
+    return number // EVERY_TTL % TTL_MINUTES + 1
 
 
 def due_within(number: int, instance_id: str, plan_leases: int, calls_per_minute: int) -> float | None:
@@ -90,7 +96,7 @@ def due_within(number: int, instance_id: str, plan_leases: int, calls_per_minute
     and one for the end.
     """
     if number % EVERY_TTL == 0:
-        return GRACE_SECONDS + SLACK_SECONDS
+        return 60.0 * (_minutes_left(number) + 1) + GRACE_SECONDS + SLACK_SECONDS
     if kind_of(instance_id) != "quiet":
         return None
     turn = 60.0 * plan_leases / (calls_per_minute * SHARE)
@@ -105,20 +111,20 @@ async def set_loads(cloud: Provider) -> None:
             await cloud.load(name=f"[{ends}]-[0-9]+$", **QUIET_LOAD, **wrong)
 
 
-async def give(port: int, instance_ids: Iterable[str]) -> list[str]:
+async def give(port: int, instance_ids: Iterable[str], ready_minutes: int) -> list[str]:
     """Give every instance its lease; returns what went wrong."""
     trouble: list[str] = []
     numbered = iter(enumerate(instance_ids))
     async with asyncio.TaskGroup() as group:
         for _ in range(IN_FLIGHT):
-            group.create_task(_giver(port, numbered, trouble))
+            group.create_task(_giver(port, numbered, ready_minutes, trouble))
     return trouble
 
 
-async def _giver(port: int, numbered: Iterator[tuple[int, str]], trouble: list[str]) -> None:
+async def _giver(port: int, numbered: Iterator[tuple[int, str]], ready_minutes: int, trouble: list[str]) -> None:
     async with Line(port) as line:
         for number, instance_id in numbered:
-            body = msgspec.json.encode(lease_of(number))
+            body = msgspec.json.encode(lease_of(number, ready_minutes))
             status, reported = await call(line, "PATCH", f"/api/instances/{instance_id}/lease", body)
             if status != 200:
                 trouble.append(f"the lease of {instance_id}: {status} {reported}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -69,6 +70,7 @@ class Soak:
         self.turn = asyncio.Lock()
         self.leased: list[str] = []
         self.leased_at = float("inf")
+        self.raised_at = 0.0
         self.vanished = ""
         self.repeated = ""
 
@@ -96,6 +98,7 @@ class Soak:
             Line(served.port) as line,
         ):
             self.standing = sorted(one["id"] for one in await all_instances(line))
+            self.raised_at = asyncio.get_running_loop().time()
             self.wanted = dict.fromkeys(self.standing, "ready")
             await self._soak(served, line, cloud)
             if self.plan.leases:
@@ -145,7 +148,8 @@ class Soak:
         await leases.set_loads(cloud)
         began, self.leased_at = loop.time(), CLOCK.now().timestamp()
         before = (await cloud.calls()).get("metrics", 0)
-        self.report.trouble += await leases.give(served.port, self.leased)
+        ready_minutes = math.ceil((began - self.raised_at) / 60)
+        self.report.trouble += await leases.give(served.port, self.leased, ready_minutes)
         report.given, report.given_in = len(self.leased), loop.time() - began
         given_at = loop.time()
         await self._soak(served, line, cloud)
