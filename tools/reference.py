@@ -25,8 +25,8 @@ from corral.base.log import LOG_EVENTS
 from corral.base.metrics import MetricFamily, Metrics
 from corral.base.settings.configuration import FILE_SUFFIX, load, secret_names
 from corral.cache import registry
+from corral.cli.all_commands import cli
 from corral.cli.exit_codes import MEANINGS
-from corral.cli.main import cli
 from corral.domain.errors import next_step
 from corral.domain.events import EventType
 from corral.domain.lifecycle.phases import Action, Goal, Phase

@@ -19,7 +19,7 @@ from corral.app.bootstrap import pool_size
 from corral.app.role import Role
 from corral.base.log import LOG_EVENTS
 from corral.base.settings.configuration import load
-from corral.cli.main import cli
+from corral.cli.all_commands import cli
 from corral.domain.errors import NEXT_STEPS
 from corral.domain.events import EventType
 from corral.domain.lifecycle.phases import Action, Goal, Phase

@@ -100,7 +100,7 @@ async def test_a_secret_file_may_be_a_link(tmp_path: Path) -> None:
 
 async def test_a_command_loads_no_part_of_the_service(tmp_path: Path) -> None:
     """The service's parts take half a second to load; `corral ls` needs the SDK, the settings and its output."""
-    program = "import sys, corral.cli.main; print(*(m for m in sys.modules if m.startswith('corral.')))"
+    program = "import sys, corral.cli.all_commands; print(*(m for m in sys.modules if m.startswith('corral.')))"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, cwd=tmp_path, env=clean_environment(), stdout=asyncio.subprocess.PIPE
     )
@@ -111,3 +111,17 @@ async def test_a_command_loads_no_part_of_the_service(tmp_path: Path) -> None:
     assert {room[0] for room in rooms} == {"app", "base", "cli", "domain"}
     assert {room[1] for room in rooms if room[0] == "app" and len(room) > 1} == {"role"}
     assert not {("domain", "observation"), ("domain", "instance"), ("domain", "lifecycle")} & rooms
+
+
+async def test_the_service_loads_no_other_command(tmp_path: Path) -> None:
+    """It would keep them in memory for as long as it runs."""
+    program = "import sys, corral.cli.main; sys.argv = ['corral', 'serve', '--help']; sys.exit = print; "
+    program += "corral.cli.main.main(); print(*sys.modules)"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, cwd=tmp_path, env=clean_environment(), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    loaded = {name for name in output.decode().split() if name.startswith("corral.cli.commands.")}
+
+    assert "Run the service" in output.decode()
+    assert loaded == {"corral.cli.commands.service", "corral.cli.commands.service.serve"}

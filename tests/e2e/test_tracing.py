@@ -140,7 +140,7 @@ def _lines(corral: Running, event: str) -> list[str]:
 def test_without_traces_nothing_of_opentelemetry_is_imported() -> None:
     """It would cost every start a fifth of a second, and memory."""
     names = "[name for name in sys.modules if name.split('.')[0] in {'opentelemetry', 'google', 'requests'}]"
-    code = f"import sys, corral.app.bootstrap, corral.cli.main; print({names})"
+    code = f"import sys, corral.app.bootstrap, corral.cli.all_commands; print({names})"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert found.stdout == "[]\n"

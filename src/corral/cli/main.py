@@ -1,4 +1,4 @@
-"""`corral`: the commands, and what their exit codes mean."""
+"""The entry point of `corral`: runs a command and turns what it raises into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -6,48 +6,15 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
-
-import typer
 
 import corral_client
-from corral.cli.commands import change, create, inspect, instance, keys, labels, lease, listing, login, records
-from corral.cli.commands.costs import budgets, costs
-from corral.cli.commands.machine import forward, logs, ssh, top
-from corral.cli.commands.service import doctor, recovery, serve, verify
+from corral.cli.commands.service import serve
 from corral.cli.completion import rejoin_words
 from corral.cli.environment import open_standard_streams
-from corral.cli.exit_codes import INTERRUPTED, MEANINGS, exit_code, explain
+from corral.cli.exit_codes import INTERRUPTED, exit_code, explain
 from corral.cli.output import print_note
 from corral.cli.remote.askpass import ASKED_FOR, answer, is_askpass
 from corral.domain import errors
-
-cli = typer.Typer(
-    name="corral",
-    help="GPU instances on novita.ai: ready, at the lowest price, none lost, none billed twice.",
-    epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items()) + ".",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    pretty_exceptions_show_locals=False,
-)
-for group in (
-    *(create, listing, instance, change, lease, labels, logs, top, ssh, forward),
-    *(inspect, records, login, serve, doctor, verify, recovery),
-):
-    cli.add_typer(group.commands)
-cli.add_typer(costs.commands, rich_help_panel="Costs")
-cli.add_typer(budgets.commands, rich_help_panel="Costs")
-cli.add_typer(keys.commands, rich_help_panel="Access")
-
-
-@cli.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=serve.print_version, help="Print the version.")
-    ] = False,
-) -> None:
-    """Options of `corral` itself."""
 
 
 def main() -> None:
@@ -57,7 +24,13 @@ def main() -> None:
         rejoin_words(os.environ)  # noqa: TID251
     if is_askpass(sys.argv, os.environ):  # noqa: TID251  # ssh asks for a password
         sys.exit(_exit_code(lambda: sys.exit(answer(sys.argv[1], os.environ[ASKED_FOR]))))  # noqa: TID251
-    sys.exit(_exit_code(cli))
+    sys.exit(_exit_code(serve.commands if sys.argv[1:2] == ["serve"] else _every_command))
+
+
+def _every_command() -> None:
+    from corral.cli.all_commands import cli  # noqa: PLC0415  # the service would keep 4 MB of commands it never runs
+
+    cli()
 
 
 def _exit_code(command: Callable[[], object]) -> int:

@@ -46,7 +46,7 @@ def test_an_error_from_elsewhere_cannot_steer_the_terminal(
     def fail() -> None:
         raise error
 
-    monkeypatch.setattr(main, "cli", fail)
+    monkeypatch.setattr(main, "_every_command", fail)
     with pytest.raises(SystemExit):
         main.main()
 

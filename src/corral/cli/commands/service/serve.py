@@ -19,7 +19,8 @@ from corral.cli.output import print_line
 from corral.domain.errors import MalformedError
 from corral_client.login import KEY_VARIABLE, URL_VARIABLE, target
 
-commands = typer.Typer()
+commands = typer.Typer(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
+"""`serve` is also run without the other commands: these options are the same as in `cli/all_commands.py`."""
 
 
 @commands.command(rich_help_panel="The service")
