@@ -69,6 +69,23 @@ async def test_what_was_stored_is_there_after_a_restart(short_dir: Path) -> None
         assert await ask(target, "SELECT answer FROM remembered") == 42
 
 
+async def test_a_server_that_has_no_pid_file_ends_before_another_starts(short_dir: Path) -> None:
+    """A server that stops removes the file before it ends. Two must not run on one cluster, and no child is left."""
+    data_dir = short_dir / "twice"
+    server = EmbeddedServer(data_dir, SystemClock(), options=[("fsync", "off")])
+    await server.ensure()
+    first = server_pid(data_dir)
+    assert first is not None
+    (cluster_location.locate(data_dir) / "postmaster.pid").unlink()
+
+    assert server.needs_attention()
+    target = await server.ensure()
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+    assert await ask(target, "SELECT 42") == 42
+    await server.stop()
+
+
 async def test_no_other_account_can_connect(short_dir: Path) -> None:
     """No network port; a socket in a directory that is closed to others."""
     async with running(short_dir / "closed") as target:

@@ -145,6 +145,8 @@ class EmbeddedServer:
 
     async def _stop_server(self, cluster: Path) -> None:
         pid = pid_file.server_pid(cluster)
+        if pid is None and self._child is not None and self._child.poll() is None:
+            pid = self._child.pid  # it has removed its pid file, and is about to end
         if pid is not None and not await self._end(pid, signal.SIGINT):
             await self._end(pid, signal.SIGQUIT)  # at once; the next start recovers from the log
 
