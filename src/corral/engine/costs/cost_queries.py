@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Final
 
@@ -55,7 +55,7 @@ class CostQueries:
         self._summaries: Cache[CostSummary] = Cache(ttl_seconds=CACHED_SECONDS, most_entries=MOST_CACHED, clock=clock)
 
     async def summary(self, request: CostRequest) -> CostSummary:
-        """What the requested period cost, by groups if they are requested; raises StoreUnavailableError."""
+        """What the requested period cost, by groups if requested; raises SpecInvalidError, StoreUnavailableError."""
         return await self._summaries.get(repr(request), lambda: self._sum(request))
 
     async def of_instance(self, instance_id: InstanceId) -> tuple[Cost, Fraction]:
@@ -71,8 +71,7 @@ class CostQueries:
 
     async def _sum(self, request: CostRequest) -> CostSummary:
         now = self._clock.now()
-        until = now if request.until is None else request.until
-        since = _month_of(until) if request.since is None else request.since
+        since, until = request.period(now)
         async with self._database.connection() as connection:
             unknown = await usage.unknown(connection, since)
             shown = await _shown(connection, request, since=since, until=until, now=now)
@@ -121,18 +120,15 @@ async def _shown(
 
 def _cut(groups: list[CostGroup], limit: int) -> _Shown:
     """The *limit* most expensive of *groups*, and the others together."""
-    ordered = sorted(groups, key=lambda group: (-group.cost.usd, -group.cost.high, group.key or ""))
+    ordered = sorted(
+        groups, key=lambda group: (-group.cost.usd, -group.cost.high, group.key is not None, group.key or "")
+    )
     return _Shown(
         total=sum((group.cost for group in groups), Cost()),
         groups=ordered[:limit],
         rest=_together(ordered[limit:]),
         rest_groups=len(ordered[limit:]),
     )
-
-
-def _month_of(at: datetime) -> datetime:
-    """The beginning of the UTC month that *at*, if it is the first instant of one, ends."""
-    return (at - timedelta(microseconds=1)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def _together(groups: list[CostGroup]) -> CostGroup:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from datetime import timedelta
 from itertools import islice
 from typing import Final
 
 from corral.base.clock import Clock
-from corral.domain.costs.forecast import month_of
 from corral.domain.requests.costs.period import CostRequest
 from corral.store.session.database import Database
 from corral.store.tables.costs.exported import exported
@@ -29,10 +27,13 @@ class CostExports:
         self._installation = installation
 
     async def export(self, request: CostRequest, chosen: ExportFormat) -> AsyncGenerator[str]:
-        """The file, in pieces of whole lines; the first has the names of the columns. Raises StoreUnavailableError."""
+        """
+        The file, in pieces of whole lines; the first has the names of the columns.
+
+        Raises SpecInvalidError before the first piece, and StoreUnavailableError.
+        """
         now = self._clock.now()
-        until = now if request.until is None else request.until
-        since = month_of(until - timedelta(microseconds=1)).starts_at if request.since is None else request.since
+        since, until = request.period(now)
         after: int | None = 0
         text = header(chosen)
         while after is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from corral.domain.costs.forecast import month_of
 from corral.domain.costs.totals import CostGrouping, GroupBy
-from corral.domain.errors import FieldProblem
+from corral.domain.errors import FieldProblem, SpecInvalidError
 from corral.domain.requests.fields import Problems, problem
 from corral.domain.requests.labels import is_label_key
 
@@ -37,6 +38,17 @@ class CostRequest:
     """The most groups."""
     per_day: bool = False
     """Whether each group is split into days, too."""
+
+    def period(self, now: datetime) -> tuple[datetime, datetime]:
+        """From when to when; raises SpecInvalidError if it would begin after *now*, where it ends."""
+        until = now if self.until is None else self.until
+        # The first instant of a month ends the month before.
+        since = month_of(until - timedelta(microseconds=1)).starts_at if self.since is None else self.since
+        if since > until:
+            raise SpecInvalidError(
+                [problem("from", "INVALID_QUERY", "must not be after `to`, which is now if left out")]
+            )
+        return since, until
 
 
 def read_cost_request(

@@ -2,7 +2,7 @@
 What usage costs: sums of spans within a period, with their bounds, by groups.
 
 Every bound of a span is moved into the period first. So the sums of the parts of a period are exactly those of the
-whole, and so are those of the groups.
+whole, and so are those of the groups. A group that was billed for no time in the period is not among them.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ FROM (
     SELECT {{day}} AS day, {{key}} AS key, unit_price::numeric * quantity AS price, estimated, {{clipped}}
     FROM ({{spans}}) AS span{{days}}
 ) AS part GROUP BY day, key
+-- Not by its cost: what has no price yet is shown, marked as estimated.
+HAVING bool_or(high > interval '0')
 """  # noqa: S608  # constants
 # As many groups as {limit}, in their {order}, then all groups together, with their number.
 _LEADING: Final = """
@@ -133,8 +135,7 @@ async def leading_groups(
     """
     The cost of the period by groups: the *limit* most expensive first, or the first days.
 
-    The database leaves the others out, because there may be a group for each of many thousands of instances. A group in
-    which nothing was billed may be missing.
+    The database leaves the others out, because there may be a group for each of many thousands of instances.
     """
     is_daily = group_by.grouping is CostGrouping.DAY
     sums, arguments = _statement((since, until, now), group_by, None, is_daily=is_daily)
@@ -206,7 +207,7 @@ def _day(row: Any) -> str:
 async def by_step(
     connection: Connection, *, since: datetime, until: datetime, step: timedelta, now: datetime
 ) -> dict[int, Cost]:
-    """The cost of each step from *since* to *until*, by its number from 0 on; steps without cost may be left out."""
+    """The cost of each step from *since* to *until*, by its number from 0 on; steps without usage are left out."""
     statement = _SUMS.format(
         day="NULL::timestamptz",
         key="step",

@@ -130,7 +130,7 @@ WHERE ended_earliest IS NULL AND provider_id = ANY($1::text[]) AND follows
 _LOOSE_CAUSES: Final = ", ".join(f"'{cause}'" for cause in sorted(UNRECORDED))
 _END_LOOSE: Final = f"""
 UPDATE corral_usage SET
-    started_latest = COALESCE(started_latest, $2), ended_latest = COALESCE(ended_latest, $2),
+    started_latest = COALESCE(started_latest, ended_latest, $2), ended_latest = COALESCE(ended_latest, $2),
     ended_earliest = LEAST(GREATEST(started_earliest, confirmed_at), COALESCE(ended_latest, $2))
 WHERE ended_earliest IS NULL AND cause IN ({_LOOSE_CAUSES}) AND provider_id <> ALL ($1::text[])
 """  # noqa: S608  # constants

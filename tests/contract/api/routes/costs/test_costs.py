@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from support.http.served_api_with_provider import ServedApiWithProvider, staged
 from support.http.service import error_of
 
 from corral.store.session.database import Database
+from corral.store.tables.costs import usage
 
 GROUPINGS = ("instance", "key", "product", "region", "cause", "day", "label:team")
+
+
+START = datetime(2029, 5, 1, 22, tzinfo=UTC)
+ROW = {
+    "kind": "gpu", "cause": "serving", "unit_price": 24_000_000, "quantity": 2, "estimated": False,
+    "started_earliest": START, "started_latest": START + timedelta(minutes=30),
+    "ended_earliest": START + timedelta(hours=3), "ended_latest": START + timedelta(hours=4),
+    "confirmed_at": START + timedelta(hours=3), "follows": False, "product_name": "RTX 4090 24GB",
+    "region": "CN-HK-01", "billing_mode": "spot", "created_by": "olga", "labels": None,
+}  # fmt: skip
+
+
+async def insert(database: Database, instance_id: str, **changed: object) -> None:
+    """A row of usage that differs from ROW as given."""
+    row = {"instance_id": instance_id, "provider_id": instance_id, **ROW, **changed}
+    places = ", ".join(f"${place}" for place in range(1, len(row) + 1))
+    async with database.connection() as connection:
+        await connection.execute(
+            f"INSERT INTO corral_usage ({', '.join(row)}) VALUES ({places})",  # noqa: S608  # names of columns
+            *row.values(),
+        )
 
 
 @pytest.fixture
 async def served(database: Database) -> AsyncGenerator[ServedApiWithProvider]:
     async with staged(database) as served:
-        async with database.connection() as connection:
-            for number, (cause, team) in enumerate([("serving", '{"team": "vision"}'), ("orphan", None)]):
-                await connection.execute(
-                    "INSERT INTO corral_usage (instance_id, provider_id, kind, cause, unit_price, quantity, estimated,"
-                    " started_earliest, started_latest, ended_earliest, ended_latest, confirmed_at, follows,"
-                    " product_name, region, billing_mode, created_by, labels) VALUES ($1, $1, 'gpu', $2, 24000000, 2,"
-                    " $3, '2029-05-01T22:00Z', '2029-05-01T22:30Z', '2029-05-02T01:00Z', '2029-05-02T02:00Z',"
-                    " '2029-05-02T01:00Z', false, 'RTX 4090 24GB', 'CN-HK-01', 'spot', 'olga', $4)",
-                    f"inst_{number}",
-                    cause,
-                    cause == "orphan",
-                    team,
-                )
+        await insert(database, "inst_0", labels='{"team": "vision"}')
+        await insert(database, "inst_1", cause="orphan", estimated=True)
         yield served
 
 
@@ -86,6 +98,35 @@ async def test_without_parameters_it_is_the_present_month(served: ServedApiWithP
     assert (answer["groups"], answer["rest"], answer["estimated"]) == ([], None, False)
 
 
+async def test_groups_are_the_same_and_in_the_same_order_with_their_days(
+    served: ServedApiWithProvider, database: Database
+) -> None:
+    """What was billed for no time in the period is in neither; what has no price yet is in both."""
+    at_once = dict.fromkeys(("started_earliest", "started_latest", "ended_earliest", "ended_latest"), START)
+    await insert(database, "inst_2", created_by="ada", unit_price=0)
+    await insert(database, "inst_3", created_by="bob", **at_once)
+    await insert(database, "inst_4", created_by="")
+    await insert(database, "inst_5", created_by=None)
+    asked = "/api/costs?from=2029-05-01&to=2029-06-01&groupBy=key"
+    for days in ("", "&perDay=true"):
+        groups = (await served.api.get(f"{asked}{days}")).json["groups"]
+        assert [group["key"] for group in groups] == ["olga", None, "", "ada"]
+        assert (await served.api.get(f"{asked}{days}&limit=1")).json["rest"]["groups"] == 3
+
+
+async def test_a_machine_without_a_record_did_not_begin_after_its_end(
+    served: ServedApiWithProvider, database: Database
+) -> None:
+    """It may not have been billed at all: the lower bound is 0, and the amount is not below it."""
+    await insert(database, "inst_2", cause="orphan", started_latest=None, ended_earliest=None, created_by="ada")
+    async with database.connection() as connection:
+        await usage.end_unlisted(connection, [], START + timedelta(days=9))
+    groups = (await served.api.get("/api/costs?from=2029-05-01&to=2029-06-01&groupBy=key")).json["groups"]
+    (found,) = (group for group in groups if group["key"] == "ada")
+
+    assert (found["low"], found["usd"], found["high"]) == (0.0, 3.0, 8.0)
+
+
 async def test_a_query_that_is_not_valid_is_refused(served: ServedApiWithProvider) -> None:
     """Every problem is listed at once."""
     refused = {
@@ -93,6 +134,7 @@ async def test_a_query_that_is_not_valid_is_refused(served: ServedApiWithProvide
         "from=2029-13-01": {"from"},
         "to=9999-12-31T23:59:59-23:00": {"to"},
         "from=2029-06-02&to=2029-06-01": {"from"},
+        "from=2999-01-01": {"from"},
         "groupBy=owner": {"groupBy"},
         "groupBy=label": {"groupBy"},
         "groupBy=label:": {"groupBy"},
