@@ -21,7 +21,7 @@ from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.cloud.breaker import Breaker, BreakerState, Ticket
 from corral.cloud.exchange import Answer, Call, CallOutcome, Exchange, FaultError, Service
-from corral.cloud.rate_limit.lanes import Permit
+from corral.cloud.rate_limit.lanes import Permit, ReadKind
 from corral.cloud.rate_limit.refusals import RefusalPause
 from corral.cloud.rate_limit.sample_share import SampleShare
 from corral.cloud.rate_limit.throttle import Throttle
@@ -166,7 +166,7 @@ class GuardedExchange:
         permit = await self._throttle.enter(
             change=call.changes,
             max_wait_seconds=call.max_wait_seconds,
-            is_page=call.is_page,
+            kind=ReadKind.PAGE if call.is_page else ReadKind.SAMPLE if call.is_sample else ReadKind.LOOKUP,
             is_urgent=call.is_urgent,
             is_awaited=call.is_awaited,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from support.clock.clocks import SteppedClock
@@ -12,7 +12,7 @@ from support.clock.waiting import until
 from support.provider.rate_limit_store import MemoryRateLimitStore
 
 from corral.base.metrics import Metrics
-from corral.cloud.rate_limit.lanes import Permit
+from corral.cloud.rate_limit.lanes import Permit, ReadKind
 from corral.cloud.rate_limit.permits_ahead import AHEAD_SECONDS
 from corral.cloud.rate_limit.state import decoded
 from corral.cloud.rate_limit.throttle import (
@@ -63,12 +63,12 @@ class Crowd:
         self.permits: list[Permit] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    def come(self, name: str, *, change: bool, **kind: bool) -> None:
-        self.tasks.append(asyncio.create_task(self._one(name, change=change, **kind)))
+    def come(self, name: str, *, change: bool, **options: Any) -> None:
+        self.tasks.append(asyncio.create_task(self._one(name, change=change, **options)))
 
-    async def _one(self, name: str, *, change: bool, **kind: bool) -> None:
+    async def _one(self, name: str, *, change: bool, **options: Any) -> None:
         try:
-            permit = await self.throttle.enter(change=change, max_wait_seconds=30, **kind)
+            permit = await self.throttle.enter(change=change, max_wait_seconds=30, **options)
         except CloudTransientError:
             self.refused.append(name)
             return
@@ -145,10 +145,10 @@ async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -
     """A lookup does not wait for all pages that were queued before, nor they for ever."""
     crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=100, clock=clock, metrics=Metrics()))
     for n in range(10):
-        crowd.come(f"first {n}", change=False, is_page=True)
+        crowd.come(f"first {n}", change=False, kind=ReadKind.PAGE)
     await settle()
     for n in range(4):
-        crowd.come(f"page {n}", change=False, is_page=True)
+        crowd.come(f"page {n}", change=False, kind=ReadKind.PAGE)
     for n in range(3):
         crowd.come(f"look {n}", change=False)
     for _ in range(12):
@@ -157,6 +157,28 @@ async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -
     await crowd.throttle.close()
 
     assert crowd.through[10:] == ["look 0", "look 1", "page 0", "look 2", "page 1", "page 2", "page 3"]
+
+
+async def test_measurements_take_turns_with_lookups_and_pages(clock: SteppedClock) -> None:
+    """A lookup does not wait for all measurements that were queued before, nor they for ever."""
+    crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=100, clock=clock, metrics=Metrics()))
+    for n in range(10):
+        crowd.come(f"first {n}", change=False)
+    await settle()
+    for n in range(4):
+        crowd.come(f"sample {n}", change=False, kind=ReadKind.SAMPLE)
+    for n in range(3):
+        crowd.come(f"look {n}", change=False)
+        crowd.come(f"page {n}", change=False, kind=ReadKind.PAGE)
+    for _ in range(12):
+        clock.advance(1.0)
+        await settle()
+    await crowd.throttle.close()
+
+    assert crowd.through[10:] == [
+        *("page 0", "sample 0", "look 0", "look 1"),
+        *("page 1", "sample 1", "look 2", "page 2", "sample 2", "sample 3"),
+    ]
 
 
 async def test_reads_continue_at_their_rate_as_time_passes(clock: SteppedClock) -> None:

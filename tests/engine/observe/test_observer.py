@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.clock.waiting import until
+from support.engines.engine_steps import look_up_changing
 from support.engines.stepped_engine import SteppedEngine, observing, stepped_engine
 
 from corral.cloud.port import Cloud, Listing, OnPage
@@ -16,6 +17,7 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind
+from corral.engine.observe.direct_lookups import HANGING_SECONDS
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import instances
@@ -53,7 +55,7 @@ async def direct_lookups(engine: SteppedEngine, seconds: float, *, rounds: int =
         engine.clock.advance(seconds)
         engine.sim.advance(seconds)
         await engine.observer.sweep()
-        await engine.observer.look_up_changing()
+        await look_up_changing(engine.observer)
         await engine.work()
 
 
@@ -92,6 +94,61 @@ async def test_what_comes_up_is_looked_up_beside_a_crowd_that_ends(engine: Stepp
     await direct_lookups(engine, 5, rounds=2)
 
     assert await engine.phase(created) is Phase.READY
+
+
+async def test_what_comes_up_does_not_wait_for_a_lookup_of_what_ends(engine: SteppedEngine, ready: InstanceId) -> None:
+    """When the rate limit is used up, lookups wait for a long time."""
+    engine.observer.cloud = _Hanging(engine.observer.cloud)
+    await engine.ask(OperationKind.STOP, ready)
+    await engine.work()
+    async with observing(engine):
+        await hanging_lookup(engine)
+        created = await engine.request_create()
+        await engine.work()
+        assert await seconds_until(engine, created, Phase.READY) <= 15
+
+
+async def test_a_lookup_that_hangs_does_not_delay_those_of_others(engine: SteppedEngine) -> None:
+    """They are begun one by one, because there are more than a listing has pages."""
+    ending = [await engine.request_create() for _ in range(4)]
+    for each in ending:
+        await engine.until(each, Phase.READY)
+    engine.observer.cloud = _Hanging(engine.observer.cloud)
+    for each in ending:
+        await engine.ask(OperationKind.STOP, each)
+    await engine.work()
+    async with observing(engine):
+        await hanging_lookup(engine)
+        waited = [await seconds_until(engine, each, Phase.EXITED) for each in ending[1:]]
+        assert await engine.phase(ending[0]) is Phase.STOPPING
+        assert HANGING_SECONDS <= sum(waited) <= HANGING_SECONDS + 15
+        assert await seconds_until(engine, ending[0], Phase.EXITED) <= 30
+
+
+async def hanging_lookup(engine: SteppedEngine) -> None:
+    """Let the next lookup hang, and wait until it does."""
+    before = engine.sim.calls()["endpoints"]["get"]["total"]
+    engine.sim.fault("hang", on="get", count=1)
+
+    async def is_hanging() -> bool:
+        _pass_time(engine)
+        return bool(engine.sim.calls()["endpoints"]["get"]["total"] > before)
+
+    await until(is_hanging, what="a lookup")
+
+
+async def seconds_until(engine: SteppedEngine, instance_id: InstanceId, phase: Phase) -> float:
+    """How long it takes until the instance is in *phase*."""
+    waited = 0.0
+
+    async def is_there() -> bool:
+        nonlocal waited
+        waited += _pass_time(engine)
+        await engine.work()
+        return await engine.phase(instance_id) is phase
+
+    await until(is_there, what=phase)
+    return waited
 
 
 async def test_a_deleted_instance_is_gone_after_two_failed_lookups_a_settle_time_apart(

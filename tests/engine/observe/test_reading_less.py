@@ -218,7 +218,7 @@ async def test_a_create_in_doubt_is_left_alone_once_it_is_settled(engine: Steppe
     for _ in range(12):
         engine.clock.advance(30)
         engine.sim.advance(30)
-        await engine.observer.look_up_changing()
+        await engine.observer.look_up_names()
     settled = await engine.get(lost)
     await engine.observer.sweep()
     await engine.until(lost, Phase.READY)

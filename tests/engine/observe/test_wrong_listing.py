@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.engines.engine_steps import look_up_changing
 from support.engines.stepped_engine import SteppedEngine
 
 from corral.domain.instance import InstanceId
@@ -72,7 +73,7 @@ async def direct_lookups(engine: SteppedEngine, seconds: float, rounds: int) -> 
         engine.clock.advance(seconds)
         engine.sim.advance(seconds)
         await engine.observer.sweep()
-        await engine.observer.look_up_changing()
+        await look_up_changing(engine.observer)
         await engine.work()
 
 

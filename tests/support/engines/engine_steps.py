@@ -1,4 +1,4 @@
-"""What the stepped engine and the fault engine share: storing a create, and taking jobs from the queue."""
+"""What the stepped engine and the fault engine share: storing a create, lookups, and taking jobs from the queue."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from corral.domain.leases.lease import Lease
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.engine import Engine
+from corral.engine.observe.observer import Observer
 from corral.jobs.queue import NewJob
 from corral.jobs.registry import Priority
 from corral.store.session.database import Database
@@ -28,6 +29,12 @@ REQUEST = CreateRequest(
 RESERVED = 180_000
 """What a create reserves: an hour of the spot offer that it is expected to get."""
 WITH_SECRETS = replace(REQUEST, secret_names=("HF_TOKEN", "DB_PASSWORD"))
+
+
+async def look_up_changing(observer: Observer) -> None:
+    """One round of every lookup of what changes; in a service they run beside each other."""
+    for look_up in (observer.look_up_coming_up, observer.look_up_ending, observer.look_up_names):
+        await look_up()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

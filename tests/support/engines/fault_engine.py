@@ -51,7 +51,7 @@ from novitasim.world.instance import Instance as Machine
 from support.clock.clocks import SteppedClock
 from support.database.faulty_database import FaultyDatabase
 from support.engines.audit_lines import CONTEXT
-from support.engines.engine_steps import REQUEST, fetch_jobs, secrets_of, store_create
+from support.engines.engine_steps import REQUEST, fetch_jobs, look_up_changing, secrets_of, store_create
 from support.engines.reservation_judge import ReservationJudge
 from support.engines.runtime import idle_runtime, settings_of
 from support.histories.direct import DirectExchange
@@ -272,7 +272,7 @@ class FaultEngine:
         try:
             await self.observer.sweep()
             for _ in self.requested:
-                await self.observer.look_up_changing()
+                await look_up_changing(self.observer)
         except StoreUnavailableError:
             pass
         except Killed:

@@ -18,6 +18,17 @@ class Lane(Enum):
     READ = auto()
 
 
+class ReadKind(Enum):
+    """The kinds of reads, which take turns in their queue."""
+
+    LOOKUP = auto()
+    """Of one machine or one name; also what is read for users."""
+    PAGE = auto()
+    """One of many of a list."""
+    SAMPLE = auto()
+    """A measurement."""
+
+
 class Permit:
     """The right to send one request now."""
 
@@ -33,10 +44,10 @@ class Permit:
 class Waiter:
     """A request that waits."""
 
-    __slots__ = ("deadline", "future", "is_page", "lane")
+    __slots__ = ("deadline", "future", "kind", "lane")
 
-    def __init__(self, *, lane: Lane, is_page: bool, deadline: float) -> None:
+    def __init__(self, *, lane: Lane, deadline: float, kind: ReadKind) -> None:
         self.lane = lane
-        self.is_page = is_page
+        self.kind = kind
         self.deadline = deadline
         self.future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()

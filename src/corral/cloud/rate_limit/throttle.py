@@ -3,8 +3,8 @@ Requests to the provider wait here for a permit of the shared rate limiter.
 
 Stops and deletes go before other changes, then come lookups that running machines wait for, then other reads.
 
-Every third read is a page of a long list while other reads wait: a lookup does not wait for a whole listing, and a
-listing finishes under any load.
+Reads take turns (`TURNS`): a lookup does not wait for a whole listing or for all measurements, and a listing finishes
+and measurements go on under any load.
 
 One task asks the store for all waiters, so a burst costs one revision, not one each; calls that follow closely use
 permits that were taken ahead (`permits_ahead.py`). While the store cannot be reached, a quarter of the last known limit
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -24,7 +25,7 @@ from corral.base.clock import Clock, is_set_within
 from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.cloud.rate_limit import state as rate_limit_state
-from corral.cloud.rate_limit.lanes import Lane, Permit, Waiter
+from corral.cloud.rate_limit.lanes import Lane, Permit, ReadKind, Waiter
 from corral.cloud.rate_limit.permits_ahead import PermitsAhead
 from corral.cloud.rate_limit.rate_limiter import Grant, RateLimiter, RateLimitStore
 from corral.cloud.rate_limit.state import RateLimiterState
@@ -38,8 +39,9 @@ MOST_READS_IN_FLIGHT: Final = 80
 """Reads that hang must not keep changes from being sent."""
 URGENT_IN_FLIGHT: Final = 10
 """Stops and deletes in flight beside those: creates that hang must not keep them from being sent."""
-READS_TO_A_PAGE: Final = 2
-"""Other reads that may go between two pages of a list."""
+TURNS: Final = (ReadKind.LOOKUP, ReadKind.LOOKUP, ReadKind.PAGE, ReadKind.SAMPLE)
+"""Whose turn it is among waiting reads, again and again; a kind that does not wait is passed over. Lookups have two,
+because users wait for what changes. More would delay the list and the ends of idle leases; fewer, creates."""
 LEAST_RETRY_SECONDS: Final = 1.0
 """
 The least time after which to retry when no permit was granted in time; usually when the limit has room again.
@@ -65,7 +67,7 @@ class Throttle:
         self._metrics = metrics
         self._waiting: dict[Lane, deque[Waiter]] = {lane: deque() for lane in Lane}
         self._in_flight = dict.fromkeys(Lane, 0)
-        self._reads_since_page = 0
+        self._turns = itertools.cycle(TURNS)
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._known = RateLimiterState()
@@ -82,21 +84,21 @@ class Throttle:
         *,
         change: bool,
         max_wait_seconds: float,
-        is_page: bool = False,
+        kind: ReadKind = ReadKind.LOOKUP,
         is_urgent: bool = False,
         is_awaited: bool = False,
     ) -> Permit:
         """
         Wait for a permit; pass it to `leave` when the request ended.
 
-        *is_page*: one of many of a list. *is_urgent*: a change that goes before the others. *is_awaited*: a lookup that
-        goes before other reads. Raises CloudTransientError when none was granted in time.
+        *kind*: of a read. *is_urgent*: a change that goes before the others. *is_awaited*: a lookup that goes before
+        other reads. Raises CloudTransientError when none was granted in time.
         """
         lane = Lane.URGENT if is_urgent else Lane.CHANGE if change else Lane.LOOKUP if is_awaited else Lane.READ
         permit = self._taken_ahead(lane)
         if permit is not None:
             return permit
-        waiter = Waiter(lane=lane, is_page=is_page, deadline=self._clock.monotonic() + max_wait_seconds)
+        waiter = Waiter(lane=lane, deadline=self._clock.monotonic() + max_wait_seconds, kind=kind)
         is_first = not self._waiters(lane)
         self._waiting[lane].append(waiter)
         self._wake(asks=lane is not Lane.READ or is_first)
@@ -220,10 +222,9 @@ class Throttle:
             count -= 1
 
     def _next_read(self, queue: deque[Waiter]) -> Waiter:
-        is_page = self._reads_since_page >= READS_TO_A_PAGE
-        waiter = next((each for each in queue if each.is_page is is_page), queue[0])
-        self._reads_since_page = 0 if waiter.is_page else self._reads_since_page + 1
-        return waiter
+        """The first of the kind whose turn it is; *queue* is not empty."""
+        found = (next((each for each in queue if each.kind is kind), None) for kind in self._turns)
+        return next(filter(None, found))
 
     async def _pause(self, wait: float | None) -> None:
         """Wait until *wait* is over, a waiter arrives, a request ends, or the first deadline of a waiter."""

@@ -8,10 +8,12 @@ reconciled. A failed listing changes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from corral.base.clock import Clock
 from corral.base.log import log
@@ -24,6 +26,7 @@ from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.direct_lookup import AWAITED
 from corral.domain.observation.matching import Match
 from corral.engine.observe.direct_lookups import DirectLookups
+from corral.engine.observe.listing_schedule import ListingSchedule
 from corral.engine.observe.name_filter import NameFilter
 from corral.engine.observe.name_lookups import NameLookups
 from corral.engine.observe.newest_page import NewestPage
@@ -40,12 +43,9 @@ from corral.store.tables import instances
 
 TICK_SECONDS = 0.5
 """How often due instances are enqueued, and how soon a new request wakes the observer."""
-SHARE_OF_BUDGET = 0.5
-"""At most this share of the rate limit is used for listings; the rest is for commands."""
-REST = 2.0
-LONGEST_REST_SECONDS = 8.0
-"""After a listing the observer pauses for twice as long as it took, up to so many seconds: comparing thousands of
-instances every two seconds would take more CPU time than the reconciles that follow."""
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+"""Runs beside the ticks, one at a time of each."""
 
 
 def _ignore(_listing: Listing, _listing_began: datetime) -> None:
@@ -73,29 +73,21 @@ class Observer:
     recent_lookups: RecentLookups
     """Lookups that the next reconcile in this process may use."""
     metrics: Metrics = field(default_factory=Metrics)
-    _pages: int = field(default=1, init=False)
-    _due: float = field(default=0.0, init=False)
-    _all_due: float = field(default=0.0, init=False)
-    """When all pages are read again, also if the newest is enough to see what changes."""
     _woken: bool = field(default=False, init=False)
     _requested: bool = field(default=False, init=False)
     """Whether a create waits for a listing of all pages."""
-    _not_before: float = field(default=0.0, init=False)
-    """No listing begins earlier than this: its share of the rate limit and of CPU time is limited."""
-    _listing_began: float | None = field(default=None, init=False)
-    """When the listing under way began."""
-    _lookup_due: float = field(default=0.0, init=False)
+    _begun_at: dict[Work, float] = field(default_factory=dict[Work, float], init=False)
     _trusted: bool = field(default=True, init=False)
     """Whether the last listing was complete and trusted."""
     _complete: bool = field(default=True, init=False)
     """Whether the last listing was complete."""
     _has_failed: bool = field(default=False, init=False)
     """Whether the last listing, or reading its newest page, failed."""
-    _cycle_seconds: float = field(default=0.0, init=False)
-    """From the beginning of the last listing to that of the next."""
     _is_unsettled: bool = field(default=False, init=False)
     """Whether the last listing showed an unknown status or lacked a machine, which no phase shows."""
-    _direct_lookups: DirectLookups = field(init=False)
+    _schedule: ListingSchedule = field(init=False)
+    _coming_up: DirectLookups = field(init=False)
+    _ending: DirectLookups = field(init=False)
     _settle_timer: SettleTimer = field(init=False)
     _name_lookups: NameLookups = field(init=False)
     _newest_page: NewestPage = field(init=False)
@@ -104,13 +96,24 @@ class Observer:
     def __post_init__(self) -> None:
         """Make the parts that share the recorder of observations."""
         self._settle_timer = SettleTimer(self.clock, self.policy)
-        self._direct_lookups = DirectLookups(
-            cloud=self.cloud,
-            database=self.database,
-            observations=self.observations,
+        self._schedule = ListingSchedule(
             clock=self.clock,
             policy=self.policy,
-            recent_lookups=self.recent_lookups,
+            idle_interval=self.idle_interval,
+            calls_per_minute=self.calls_per_minute,
+        )
+        self._coming_up, self._ending = (
+            DirectLookups(
+                phases=phases,
+                cloud=self.cloud,
+                database=self.database,
+                observations=self.observations,
+                clock=self.clock,
+                policy=self.policy,
+                recent_lookups=self.recent_lookups,
+                pages=lambda: self._schedule.pages,
+            )
+            for phases in (AWAITED - ENDING, AWAITED & ENDING)
         )
         self._unseen_lookups = UnseenLookups(
             cloud=self.cloud,
@@ -150,102 +153,89 @@ class Observer:
                 await self.clock.sleep(TICK_SECONDS)
 
     async def _lead(self) -> None:
-        """Enqueue due instances at every tick; listings run beside it, because one may take minutes."""
-        self._due = self._all_due = self._lookup_due = self.clock.monotonic()
-        listing_task: asyncio.Task[None] | None = None
-        lookup_task: asyncio.Task[None] | None = None
-        unseen_task: asyncio.Task[None] | None = None
+        """Enqueue due instances at every tick; listings and lookups run beside it, because they may take minutes."""
+        self._schedule.restart()
+        self._begun_at.clear()
+        running: dict[Work, asyncio.Task[None]] = {}
         beside = [asyncio.create_task(supervise(task, self.clock)) for task in self.leader_tasks]
         try:
             while True:
                 await self.leadership.check()
                 await self.sweep()
-                listing_task, lookup_task = unless_done(listing_task), unless_done(lookup_task)
-                unseen_task = unless_done(unseen_task)
-                if (self._woken or self._requested) and listing_task is None:
+                running = {work: task for work, task in running.items() if unless_done(task) is not None}
+                if (self._woken or self._requested) and self._list_on_schedule not in running:
                     await self._advance_listing()
-                if listing_task is None and self.clock.monotonic() >= self._due:
-                    listing_task = asyncio.create_task(self._list_on_schedule())
-                if lookup_task is None and self._is_lookup_due():
-                    lookup_task = asyncio.create_task(self.look_up_changing())
-                if unseen_task is None and not self._complete:
-                    unseen_task = asyncio.create_task(self.look_up_unseen())
+                for work in self._due_work():
+                    if work not in running:
+                        self._begun_at[work] = self.clock.monotonic()
+                        running[work] = asyncio.create_task(work())
                 await self.clock.sleep(TICK_SECONDS)
         finally:
-            left = [task for task in (listing_task, lookup_task, unseen_task, *beside) if task is not None]
+            left = [*running.values(), *beside]
             for task in left:
                 task.cancel()
             if left:
                 await asyncio.wait(left)
 
+    def _due_work(self) -> Iterator[Work]:
+        now = self.clock.monotonic()
+        if now >= self._schedule.due:
+            yield self._list_on_schedule
+        if not self._complete:
+            yield self.look_up_unseen
+        if self._schedule.is_slow() or self._has_failed or not self._trusted:
+            for work in (self.look_up_coming_up, self.look_up_ending, self.look_up_names):
+                if now >= self._begun_at.get(work, -math.inf) + self.policy.poll.total_seconds():
+                    yield work
+
     async def _list_on_schedule(self) -> None:
         """Read the account, or its newest page if that is enough, and schedule the next listing."""
         began = self.clock.monotonic()
-        if self._newest_page.suffices and began < self._all_due:
+        if self._newest_page.suffices and began < self._schedule.all_due:
             shown = await self._newest_page.read()
             awaited, self._has_failed = await self._awaited(), shown is None
             if shown is not None:
                 self._newest_page.after_page(shown, awaited)
-            self._schedule(began, pages=1, is_awaited=bool(awaited))
-            self._due = min(self._due, self._all_due)
+            self._schedule.after_page(began, is_awaited=bool(awaited))
             return
-        self._listing_began = began
-        try:
+        with self._schedule.listing():
             listing = await self.list_account()
-        finally:
-            self._listing_began = None
         awaited, self._has_failed = await self._awaited(), listing is None
         if listing is not None:
             is_settled = self._trusted and not self._is_unsettled
             self._newest_page.after_listing(listing, awaited, is_settled=is_settled)
-        self._schedule(began, pages=self._pages, is_awaited=bool(awaited) or self._is_unsettled)
-        self._all_due = began + max(self.idle_interval.total_seconds(), self._due - began)
-        self._cycle_seconds = max(self._due, self.clock.monotonic()) - began
-        every = self._all_due - began if self._newest_page.suffices else self._cycle_seconds
+        self._schedule.after_listing(began, is_awaited=bool(awaited) or self._is_unsettled)
+        every = self._schedule.all_due - began if self._newest_page.suffices else self._schedule.cycle_seconds()
         async with self.database.connection() as connection:
             await last_listing.announce(connection, timedelta(seconds=round(every)))
-
-    def _schedule(self, began: float, *, pages: int, is_awaited: bool) -> None:
-        """Set when to read again after *pages* pages: soon if the provider is to act, else after the idle interval."""
-        now = self.clock.monotonic()
-        rest = min((now - began) * REST, LONGEST_REST_SECONDS)
-        self._not_before = max(began + self._affordable_interval(pages), now + rest)
-        interval = self.policy.poll if is_awaited else self.idle_interval
-        self._due = max(began + interval.total_seconds(), self._not_before)
 
     async def _advance_listing(self) -> None:
         """List the account soon if the provider is expected to act, and all of it if a create waits for that."""
         is_requested, self._woken, self._requested = self._requested, False, False
-        soon = max(self.clock.monotonic() + self.policy.poll.total_seconds(), self._not_before)
+        schedule, soon = self._schedule, self._schedule.soonest()
         if is_requested:
-            self._all_due = min(self._all_due, soon)
-        if soon < self._due and (is_requested or await self._awaited()):
-            self._due = soon
+            schedule.all_due = min(schedule.all_due, soon)
+        if soon < schedule.due and (is_requested or await self._awaited()):
+            schedule.due = soon
 
-    def _is_lookup_due(self) -> bool:
-        """Whether listings are slow, fail or are not trusted, so that lookups are made as well."""
-        return (self._is_slow() or self._has_failed or not self._trusted) and self.clock.monotonic() >= self._lookup_due
+    async def look_up_coming_up(self) -> None:
+        """Look up a few instances that are being created or started."""
+        # Quick listings that are not complete show every change soon, except that a machine is gone.
+        if self._has_failed or (not self._newest_page.suffices and (self._complete or self._schedule.is_slow())):
+            await self._coming_up.run()
 
-    def _is_slow(self) -> bool:
-        """Whether listings take too long or are too far apart to wait for the next."""
-        return max(self._lasting(), self._affordable_interval(self._pages)) >= self.policy.slow_listing.total_seconds()
-
-    def _lasting(self) -> float:
-        """For how many seconds the listing under way has lasted; 0 if there is none."""
-        return 0.0 if self._listing_began is None else self.clock.monotonic() - self._listing_began
-
-    async def look_up_changing(self) -> None:
-        """Look up a few changing instances by their ids, and creates in doubt by their names."""
-        self._lookup_due = self.clock.monotonic() + self.policy.poll.total_seconds()
+    async def look_up_ending(self) -> None:
+        """Look up a few instances that are being stopped or deleted."""
         if self._has_failed or not self._newest_page.suffices:
-            # Quick listings that are not complete show every change soon, except that a machine is gone.
-            phases = AWAITED if self._complete or self._is_slow() or self._has_failed else AWAITED & ENDING
-            await self._direct_lookups.run(phases, pages=self._pages)
+            await self._ending.run()
+
+    async def look_up_names(self) -> None:
+        """Look up creates in doubt by their names."""
         await self._name_lookups.run()
 
     async def look_up_unseen(self) -> None:
-        """Look up a few machines that no page showed for long; changing instances do not wait for these lookups."""
-        await self._unseen_lookups.run(cycle_seconds=max(self._cycle_seconds, self._lasting()))
+        """Look up a few machines that no page showed for long."""
+        await self._unseen_lookups.run(cycle_seconds=self._schedule.cycle_seconds())
 
     async def sweep(self) -> None:
         """Enqueue jobs for the instances that are due."""
@@ -267,9 +257,9 @@ class Observer:
             return None
         self.metrics.listings.labels(ListingEnd.COMPLETE if listing.complete else ListingEnd.PARTIAL).inc()
         self.metrics.look_seconds.observe((self.clock.now() - began).total_seconds())
-        self._pages = max(1, listing.pages)
+        self._schedule.pages = max(1, listing.pages)
         self.on_listing(listing, began)
-        if self._listing_began is not None:  # a leader may have been paused and replaced during the call
+        if self._schedule.is_listing:  # a leader may have been paused and replaced during the call
             await self.leadership.check()
         settled = partial(self._settle_timer.settled, began=began_at)
         found = await self.observations.record(listing, began=began, settled=settled, begun=begun)
@@ -294,7 +284,3 @@ class Observer:
         """The machines that the provider is expected to change; if only Corral is to act, a listing shows no news."""
         async with self.database.connection() as connection:
             return await instances.awaiting_provider(connection, sorted(AWAITED))
-
-    def _affordable_interval(self, pages: int) -> float:
-        """The seconds between listings of *pages* pages that their share of the rate limit allows."""
-        return pages * 60 / (self.calls_per_minute() * SHARE_OF_BUDGET)
