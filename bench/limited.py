@@ -46,7 +46,7 @@ async def comparisons(environment: Environment) -> AsyncGenerator[list[Compariso
             figures=(READY, CALLS, PAGES, refused),
             corral=partial(_limited, environment, setting, numbers),
             baselines=(Baseline(name="ideal", side=theirs),),
-            rounds=3,
+            rounds=1,
             warm_up=False,
         )
         for setting, refused in SETTINGS.items()

@@ -42,6 +42,7 @@ async def test_the_locks_of_a_process_are_held_by_one_session(database: Database
     assert len(held) == 2
     assert len(set(held)) == 1
     assert await _sessions(database, SECOND) == held[:1]
+    await locks.release(SECOND)  # closing the pool would wait for it
 
 
 async def test_an_instance_is_locked_once_also_within_one_process(database: Database) -> None:
@@ -51,6 +52,7 @@ async def test_an_instance_is_locked_once_also_within_one_process(database: Data
     found = await asyncio.gather(locks.acquire(FIRST), locks.acquire(FIRST))
 
     assert [one is None for one in found] == [False, True]
+    await locks.release(FIRST)
 
 
 async def test_the_lock_of_another_process_is_not_granted_before_it_is_released(database: Database) -> None:
@@ -63,6 +65,7 @@ async def test_the_lock_of_another_process_is_not_granted_before_it_is_released(
 
     assert refused is None
     assert await ours.acquire(FIRST) is not None
+    await ours.release(FIRST)
 
 
 async def test_a_lock_that_was_just_released_is_granted_again(database: Database) -> None:
@@ -73,6 +76,7 @@ async def test_a_lock_that_was_just_released_is_granted_again(database: Database
 
     assert await locks.acquire(FIRST) is not None
     assert len(await _sessions(database, FIRST)) == 1
+    await locks.release(FIRST)
 
 
 async def test_a_caller_that_is_cancelled_leaves_no_lock(database: Database) -> None:
@@ -87,6 +91,8 @@ async def test_a_caller_that_is_cancelled_leaves_no_lock(database: Database) -> 
 
     await until(lambda: _is_free(database, FIRST), what="the lock being free")
     assert await locks.acquire(FIRST) is not None
+    for each in (FIRST, SECOND):
+        await locks.release(each)
 
 
 async def test_a_record_that_cannot_be_read_is_an_error_of_its_own_reconcile(
@@ -105,6 +111,7 @@ async def test_a_record_that_cannot_be_read_is_an_error_of_its_own_reconcile(
     assert found.instance is not None
     assert found.instance.id == good
     await until(lambda: _is_free(database, bad), what="the lock being free")
+    await locks.release(good)
 
 
 async def test_after_the_session_was_lost_locks_are_taken_in_another(database: Database) -> None:
@@ -126,6 +133,7 @@ async def test_after_the_session_was_lost_locks_are_taken_in_another(database: D
     await locks.release(FIRST)
 
     assert set(await _sessions(database, SECOND)) != {lost}
+    await locks.release(SECOND)
 
 
 async def test_without_locks_the_session_is_returned_to_the_pool(database: Database) -> None:
