@@ -17,7 +17,7 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind
-from corral.engine.observe.direct_lookups import HANGING_SECONDS
+from corral.engine.observe.lookup_slots import HANGING_SECONDS
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import instances

@@ -15,6 +15,7 @@ from corral.cloud.port import Cloud, Listing, OnPage
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
+from corral.engine.observe.lookup_slots import HANGING_SECONDS
 from corral.store.installation import last_listing
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
@@ -207,6 +208,27 @@ async def test_changing_instances_do_not_wait_for_lookups_of_unseen_machines(eng
         await until(is_stopped, what="the stop")
 
     assert seconds <= 20
+
+
+async def test_a_lookup_of_an_unseen_machine_that_hangs_does_not_delay_the_next(engine: SteppedEngine) -> None:
+    """Machines that vanished would be noticed minutes later for each that hangs."""
+    machines = await fleet(engine, 2)
+    changing = engine.observer.cloud = Changing(engine.observer.cloud)
+    changing.skipped = {str((await engine.get(each)).provider_id) for each in machines}
+    before = calls(engine, "get")
+    engine.sim.fault("hang", on="get", count=1)
+    seconds = 0
+
+    async def are_both_looked_up() -> bool:
+        nonlocal seconds
+        await after(engine, 1, tick=1)
+        seconds += calls(engine, "get") > before
+        return calls(engine, "get") == before + 2
+
+    async with observing(engine):
+        await until(are_both_looked_up, what="two lookups")
+
+    assert seconds <= HANGING_SECONDS + 10
 
 
 async def test_a_create_in_doubt_is_left_alone_once_it_is_settled(engine: SteppedEngine) -> None:

@@ -121,6 +121,7 @@ class Observer:
             observations=self.observations,
             clock=self.clock,
             calls_per_minute=self.calls_per_minute,
+            cycle_seconds=self._schedule.cycle_seconds,
         )
         self._newest_page = NewestPage(
             cloud=self.cloud, observations=self.observations, leadership=self.leadership, clock=self.clock
@@ -235,7 +236,7 @@ class Observer:
 
     async def look_up_unseen(self) -> None:
         """Look up a few machines that no page showed for long."""
-        await self._unseen_lookups.run(cycle_seconds=self._schedule.cycle_seconds())
+        await self._unseen_lookups.run()
 
     async def sweep(self) -> None:
         """Enqueue jobs for the instances that are due."""

@@ -20,6 +20,7 @@ from corral.domain.errors import CloudError
 from corral.domain.instance import InstanceId, ProviderId
 from corral.domain.observation.direct_lookup import longest_unseen
 from corral.domain.observation.sighting import ProviderInstance
+from corral.engine.observe.lookup_slots import LookupSlots
 from corral.engine.observe.observations import Observations
 from corral.store.session.database import Database
 from corral.store.tables import instances
@@ -27,8 +28,8 @@ from corral.store.tables import instances
 SHARE_OF_LIMIT: Final = 0.2
 """Of the rate limit, for these lookups. More, and the pages that show most machines come later; less, and after
 deletions, each of which makes the list skip a machine, one that has vanished is looked up later."""
-AT_ONCE: Final = 10
-"""Lookups in one round. More, and other lookups wait for them; fewer, and a high rate limit is not used."""
+ROUND_SECONDS: Final = 0.5
+"""How often lookups are begun while others are under way: not more at once than their share allows in a second."""
 SEARCH_SECONDS: Final = 10.0
 """How often all records are searched for machines that were not seen. Shorter costs CPU time; longer, and a vanished
 machine is noticed later by as much."""
@@ -45,6 +46,8 @@ class UnseenLookups:
     observations: Observations
     clock: Clock
     calls_per_minute: Callable[[], int]
+    cycle_seconds: Callable[[], float]
+    """The time in which every page is read."""
     _seen_at: dict[ProviderId, float] = field(default_factory=dict[ProviderId, float], init=False)
     _unseen: deque[_Machine] = field(default_factory=deque[_Machine], init=False)
     _searched_at: float = field(default=0.0, init=False)
@@ -55,25 +58,42 @@ class UnseenLookups:
         now = self.clock.monotonic()
         self._seen_at.update((ProviderId(seen.id), now) for seen in page)
 
-    async def run(self, *, cycle_seconds: float) -> None:
-        """Look up the few that were not seen for longest; *cycle_seconds* is the time in which every page is read."""
+    async def run(self) -> None:
+        """
+        Look up the few that were not seen for longest.
+
+        Returns when no lookup is under way. While one hangs, further ones are begun.
+        """
+        slots, is_over = LookupSlots(self.clock), False
+        try:
+            while not is_over:
+                for instance_id, provider_id in await self._due(slots):
+                    slots.begin(instance_id, self._look_up(instance_id, provider_id))
+                is_over = await slots.ended_within(ROUND_SECONDS)
+        finally:
+            slots.close()
+
+    async def _due(self, slots: LookupSlots) -> list[_Machine]:
         now = self.clock.monotonic()
         if now - self._searched_at >= SEARCH_SECONDS:
             self._searched_at = now
-            await self._search(now, cycle_seconds)
-        count = min(AT_ONCE, int((now - self._ran_at) * self.calls_per_minute() * SHARE_OF_LIMIT / 60))
-        while count and self._unseen:
-            self._ran_at = now
+            await self._search(now)
+        a_second = self.calls_per_minute() * SHARE_OF_LIMIT / 60
+        count = min(slots.free(max(1, int(a_second))), int((now - self._ran_at) * a_second))
+        found: list[_Machine] = []
+        while self._unseen and len(found) < count:
             instance_id, provider_id = self._unseen.popleft()
-            if self._seen_at[provider_id] < self._searched_at:  # no page showed it since
-                count -= 1
-                await self._look_up(instance_id, provider_id)
+            # No page showed it since.
+            if self._seen_at[provider_id] < self._searched_at and instance_id not in slots:
+                found.append((instance_id, provider_id))
+        self._ran_at = now if found else self._ran_at
+        return found
 
-    async def _search(self, now: float, cycle_seconds: float) -> None:
+    async def _search(self, now: float) -> None:
         async with self.database.connection() as connection:
             machines = await instances.expected_machines(connection)
         self._seen_at = {provider_id: self._seen_at.get(provider_id, now) for _, provider_id in machines}
-        unseen = longest_unseen(self._seen_at, now, cycle_seconds)
+        unseen = longest_unseen(self._seen_at, now, self.cycle_seconds())
         owners = {provider_id: instance_id for instance_id, provider_id in machines}
         self._unseen = deque((owners[provider_id], provider_id) for provider_id in unseen)
 
