@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -17,6 +18,7 @@ from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.access import Access
 from corral.domain.container import ContainerSpec
+from corral.domain.costs.totals import Cost
 from corral.domain.errors import GoalRefusedError, MalformedError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
@@ -28,6 +30,7 @@ from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.sql.archive import EXPORTED, NOT_EXPORTED
 from corral.store.tables import events
+from corral.store.tables.costs.totals import total_cost
 
 RECEIVER = "https://hooks.example/with-a-token"
 OTHER_ROWS = """
@@ -109,6 +112,25 @@ async def test_what_was_imported_is_what_was_exported(
     assert line["path"] == f"{header.rows} rows of installation {header.installation}"
     assert header.counts == {kind: len(rows) for kind, rows in before.items() if kind != "mark"}
     assert len(lines) == 1 + sum(header.counts.values())
+
+
+async def test_an_import_leaves_costs_as_they_were(
+    engine: SteppedEngine, target: DatabaseTarget, empty: DatabaseTarget
+) -> None:
+    """How long a machine certainly ran is known from listings, of which only the last is recorded."""
+    await engine.steps(20)
+    written = await exported(target)
+    await imported(empty, written)
+    restored = await Database.connect(empty, most_connections=1)
+    found: list[Cost] = []
+    for each in (engine.database, restored):
+        async with each.connection() as connection:
+            now = engine.clock.now()
+            found.append(await total_cost(connection, since=now - timedelta(days=1), until=now, now=now))
+    await restored.close()
+
+    assert found[0] == found[1]
+    assert found[0].low > 0
 
 
 async def test_a_notice_is_not_imported(engine: SteppedEngine, target: DatabaseTarget, empty: DatabaseTarget) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -53,6 +53,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     exported_at: datetime
     installation: str
     counts: dict[str, int]
+    usage_confirmed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    """Until when the usage of machines that are in every listing is certain; files of earlier releases lack it."""
 
     @property
     def rows(self) -> int:
@@ -97,6 +99,7 @@ async def export(
             exported_at=clock.now(),
             installation=await installation_id.load(connection),
             counts=await archive.counts(connection),
+            usage_confirmed_at=await archive.usage_confirmed_at(connection),
         )
         write(msgspec.json.encode(header).decode() + "\n")
         done = 0
@@ -164,7 +167,8 @@ class ArchiveImport:
         await self._write(batch, columns)
         self._check_counts(found, number)
         await installation_id.replace(self.connection, self.header.installation)
-        await archive.finish_import(self.connection, now)
+        confirmed_at = self.header.usage_confirmed_at if "usage" in columns else None
+        await archive.finish_import(self.connection, now, usage_confirmed_at=confirmed_at)
         if "audit" in columns:  # older schemas have no audit log
             imported = f"{self.header.rows} rows of installation {self.header.installation}"
             await audit.append([command_line_entry("import", imported, now)]).run(self.connection)

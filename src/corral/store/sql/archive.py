@@ -42,7 +42,7 @@ NOT_EXPORTED: Final = frozenset(
         "corral_idle_samples",  # read from the provider again
         "corral_installation",  # its one row is the id of the installation, which the header has
         "corral_job_pause",
-        "corral_last_look",
+        "corral_last_look",  # of which the header has until when usage is certain
         "corral_migrations",
         "corral_orphans",  # found again by the next listing, with a new grace period
         "corral_processes",
@@ -114,6 +114,14 @@ async def counts(connection: Connection) -> dict[str, int]:
     }
 
 
+async def usage_confirmed_at(connection: Connection) -> datetime | None:
+    """Until when the usage of machines that are in every listing is certain, if this schema has usage."""
+    if "usage" not in await columns(connection):
+        return None
+    at: datetime | None = await connection.fetchval("SELECT confirmed_at FROM corral_last_look")
+    return at
+
+
 async def lines(connection: Connection, kind: str) -> AsyncGenerator[str]:
     """Every row of a kind as a line of JSON; call it within `snapshot`."""
     line = f"""'{{"kind":"{kind}","row":' || row_to_json(t)::text || '}}'"""
@@ -140,7 +148,7 @@ async def add(connection: Connection, kind: str, names: Sequence[str], rows: Seq
         raise BadRowError(str(error).splitlines()[0]) from error
 
 
-async def finish_import(connection: Connection, now: datetime) -> None:
+async def finish_import(connection: Connection, now: datetime, *, usage_confirmed_at: datetime | None) -> None:
     """After all rows are inserted: advance the sequences, and make every instance due for a reconcile."""
     for table in [EXPORTED[kind] for kind in await columns(connection) if kind in _NUMBERED]:
         last = f"(SELECT max(id) FROM {table})"  # noqa: S608  # a constant
@@ -152,6 +160,8 @@ async def finish_import(connection: Connection, now: datetime) -> None:
         await connection.execute("UPDATE corral_instances SET lease = lease - 'notice' WHERE lease ? 'notice'")
     # The defaults of this row mean that the database is not the exported one (`installation/continuity.py`).
     await connection.execute("DELETE FROM corral_last_look; INSERT INTO corral_last_look DEFAULT VALUES")
+    if usage_confirmed_at is not None:  # older schemas have no usage
+        await connection.execute("UPDATE corral_last_look SET confirmed_at = $1", usage_confirmed_at)
 
 
 async def waiting_receivers(connection: Connection) -> list[tuple[str, str]]:
