@@ -117,6 +117,11 @@ class DependencyMonitor:
         except StoreUnavailableError as error:
             # The probe is the smallest statement: a database that answers no other cannot be used.
             self._report_database(problem=error.message)
+        except Exception as error:
+            # What was last reported of workers and observations may no longer be true. The error is logged where this
+            # task is supervised.
+            self._report_database(problem=f"its state cannot be read: {error!r}")
+            raise
 
     async def _check_work(self) -> None:
         """Report whether any process takes jobs and observes the provider."""

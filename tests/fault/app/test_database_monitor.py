@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from support.clock.waiting import until
 from support.engines.audit_lines import LINE
 from support.engines.runtime import idle_runtime
@@ -125,6 +126,24 @@ async def test_a_database_that_answers_only_the_probe_is_not_healthy(
 
     assert (before, meanwhile, service_health.up["database"]) == (True, False, True)
     assert problem == "the database did not answer in time"
+
+
+async def test_a_database_that_lacks_a_row_of_its_own_is_not_healthy(database: Database) -> None:
+    """Nothing is observed then, and the last report must not stay."""
+    clock = SystemClock()
+    service_health = ProcessHealth(started_at=clock.now())
+    watch = DependencyMonitor(
+        runtime=idle_runtime(database, NO_PROVIDER, clock), embedded=None, service_health=service_health
+    )
+    await watch.check()
+    before = service_health.up["database"]
+    async with database.connection() as connection:
+        await connection.execute("DELETE FROM corral_last_look")
+    with pytest.raises(TypeError):
+        await watch.check()
+
+    assert (before, service_health.up["database"]) == (True, False)
+    assert "its state cannot be read" in str(service_health.notes["database"]["problem"])
 
 
 async def test_a_pause_of_another_process_is_read_and_shown(database: Database) -> None:
