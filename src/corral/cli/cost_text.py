@@ -27,13 +27,18 @@ def money(usd: float) -> str:
 def report_table(report: CostSummary, by: str) -> tuple[list[Layout], list[list[str]]]:
     """The columns and rows of `corral costs`: each group and then all of them, amounts below each other."""
     total = report.total.usd
-    rows = [_row(group.key or WITHOUT_VALUE, group, total) for group in report.groups]
+    rows = [_row(_name(group.key), group, total) for group in report.groups]
     rows.append(_row("total", report.total, total))
     names = [by.removeprefix("label:"), "cost", "share", "low", "high"]
     wide = [max(map(len, cells)) for cells in zip(names, *rows, strict=True)]
     columns = [Layout(name=names[0], shrinks_to=_SHRUNK)]
     columns += [Layout(name=names[at].rjust(wide[at]), rank=rank) for at, rank in ((1, 0), (2, 3), (3, 1), (4, 2))]
     return columns, [[row[0], *(row[at].rjust(wide[at]) for at in range(1, len(row)))] for row in rows]
+
+
+def _name(key: str | None) -> str:
+    """A group in a table; a label may be empty."""
+    return WITHOUT_VALUE if key is None else key or '""'
 
 
 def _row(key: str, cost: Amount, total: float) -> list[str]:
