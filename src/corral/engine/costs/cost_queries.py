@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Final
 
+import msgspec
+
 from corral.base.clock import Clock
-from corral.cache.cache import Cache
+from corral.cache.cache import Cache, SizeLimit
 from corral.domain.costs.totals import Cost, CostGroup, CostScope, UnknownUsage
 from corral.domain.instance import InstanceId
 from corral.domain.requests.costs.period import CostRequest
 from corral.store.session.database import Connection, Database
 from corral.store.tables.costs import usage
 from corral.store.tables.costs.totals import daily_totals, hourly_rate, leading_groups, total_cost
+from corral.views.costs.costs import cost_details
 
 CACHED_SECONDS: Final = 1.0
 """A dashboard and scripts may ask in the same second. Longer shows older numbers; shorter sums the same rows again."""
 MOST_CACHED: Final = 64
+MOST_CACHED_BYTES: Final = 32 * 1024 * 1024
+"""Ten thousand groups with their days of a month take ten."""
 MOST_INSTANCES: Final = 1000
 EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Before any usage."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostSummary:
-    """What a period cost."""
-
-    since: datetime
-    until: datetime
-    total: Cost
-    groups: tuple[CostGroup, ...]
-    """The most expensive first, or by day."""
-    rest: CostGroup
-    """All groups that are left out together."""
-    rest_groups: int
-    """How many these are."""
-    unknown: UnknownUsage | None
-    """What the sums lack."""
 
 
 class CostQueries:
@@ -52,10 +41,20 @@ class CostQueries:
         self._instances: Cache[tuple[Cost, Fraction]] = Cache(
             ttl_seconds=CACHED_SECONDS, most_entries=MOST_INSTANCES, clock=clock
         )
-        self._summaries: Cache[CostSummary] = Cache(ttl_seconds=CACHED_SECONDS, most_entries=MOST_CACHED, clock=clock)
+        self._summaries: Cache[bytes] = Cache(
+            ttl_seconds=CACHED_SECONDS,
+            most_entries=MOST_CACHED,
+            clock=clock,
+            size_limit=SizeLimit(most=MOST_CACHED_BYTES, size_of=len),
+        )
+        self._per_day = asyncio.Lock()
 
-    async def summary(self, request: CostRequest) -> CostSummary:
-        """What the requested period cost, by groups if requested; raises SpecInvalidError, StoreUnavailableError."""
+    async def summary(self, request: CostRequest) -> bytes:
+        """
+        What the requested period cost, by groups if requested, as JSON of `CostDetails`.
+
+        Raises SpecInvalidError, StoreUnavailableError.
+        """
         return await self._summaries.get(repr(request), lambda: self._sum(request))
 
     async def of_instance(self, instance_id: InstanceId) -> tuple[Cost, Fraction]:
@@ -69,21 +68,15 @@ class CostQueries:
             rate = await hourly_rate(connection, instance_id)
         return found, rate
 
-    async def _sum(self, request: CostRequest) -> CostSummary:
+    async def _sum(self, request: CostRequest) -> bytes:
         now = self._clock.now()
         since, until = request.period(now)
-        async with self._database.connection() as connection:
+        # One at a time with days: each may take a hundred megabytes until it is encoded.
+        async with self._per_day if request.per_day else nullcontext(), self._database.connection() as connection:
             unknown = await usage.unknown(connection, since)
             shown = await _shown(connection, request, since=since, until=until, now=now)
-        return CostSummary(
-            since=since,
-            until=until,
-            total=shown.total,
-            groups=tuple(shown.groups),
-            rest=shown.rest,
-            rest_groups=shown.rest_groups,
-            unknown=unknown,
-        )
+            # In a thread, because there may be thousands of groups with their days.
+            return await asyncio.to_thread(_encoded, shown, since, until, unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +97,6 @@ async def _shown(
         return _Shown(total=total, groups=[], rest=CostGroup(key=None, cost=Cost()), rest_groups=0)
     if request.per_day:
         every = await daily_totals(connection, since=since, until=until, now=now, group_by=request.group_by)
-        # In a thread, because there may be thousands of groups with their days.
         return await asyncio.to_thread(_cut, every, request.limit)
     leading = await leading_groups(
         connection, since=since, until=until, now=now, group_by=request.group_by, limit=request.limit
@@ -116,6 +108,13 @@ async def _shown(
         rest=CostGroup(key=None, cost=leading.total.without(part)),
         rest_groups=leading.count - len(leading.groups),
     )
+
+
+def _encoded(shown: _Shown, since: datetime, until: datetime, unknown: UnknownUsage | None) -> bytes:
+    details = cost_details(
+        since, until, shown.total, shown.groups, rest=shown.rest, rest_groups=shown.rest_groups, unknown=unknown
+    )
+    return msgspec.json.encode(details)
 
 
 def _cut(groups: list[CostGroup], limit: int) -> _Shown:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated
 
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import ResponseSpec
 from litestar.params import QueryParameter
 
+from corral.api.http.bodies import JsonResponse
 from corral.api.http.parameters import PRINTABLE
 from corral.api.middleware.auth import VIEWER
 from corral.domain.errors import SpecInvalidError
 from corral.domain.requests.costs.period import LONGEST_GROUPING, LONGEST_TIME, MOST_GROUPS, read_cost_request
 from corral.engine.costs.cost_queries import CostQueries
-from corral.views.costs.costs import CostDetails, cost_details
+from corral.views.costs.costs import CostDetails
 
 PeriodStart = Annotated[
     str | None,
@@ -36,7 +39,13 @@ PeriodEnd = Annotated[
 def handlers(costs: CostQueries) -> list[HTTPRouteHandler]:
     """The route of `/api/costs`."""
 
-    @get("/api/costs", summary="Get what usage cost", tags=["costs"], opt=VIEWER)
+    @get(
+        "/api/costs",
+        summary="Get what usage cost",
+        tags=["costs"],
+        opt=VIEWER,
+        responses={200: ResponseSpec(data_container=CostDetails, description="What the period cost.")},
+    )
     async def get_costs(
         since: PeriodStart = None,
         until: PeriodEnd = None,
@@ -55,7 +64,7 @@ def handlers(costs: CostQueries) -> list[HTTPRouteHandler]:
         per_day: Annotated[
             bool, QueryParameter(name="perDay", description="Whether each group also has its days, in UTC.")
         ] = False,
-    ) -> CostDetails:
+    ) -> JsonResponse:
         """
         GPUs from *pulling* until stopped, and disks above the free 60 GB while their machine exists.
 
@@ -66,15 +75,6 @@ def handlers(costs: CostQueries) -> list[HTTPRouteHandler]:
         request = read_cost_request(since, until, group_by, limit, per_day=per_day)
         if isinstance(request, tuple):
             raise SpecInvalidError(request)
-        found = await costs.summary(request)
-        return cost_details(
-            found.since,
-            found.until,
-            found.total,
-            found.groups,
-            rest=found.rest,
-            rest_groups=found.rest_groups,
-            unknown=found.unknown,
-        )
+        return JsonResponse(status=HTTPStatus.OK, body=await costs.summary(request))
 
     return [get_costs]

@@ -65,7 +65,7 @@ LEAST(GREATEST(e1, {since}), {until}) - LEAST(GREATEST(s2, {since}), {until}) AS
 # Microseconds are whole numbers, and a double is exact for three centuries of them.
 _MICROSECONDS: Final = "(date_part('epoch', {0}) * 1e6)::bigint"
 _SUMS: Final = f"""
-SELECT day, key, bool_or(estimated AND high > interval '0') AS estimated,
+SELECT day, key, bool_or(estimated) AS estimated,
        sum(price * {_MICROSECONDS.format("high")}) * 0.000001 AS high,
        sum(price * {_MICROSECONDS.format("inside")}) * 0.000001 AS inside,
        (sum(price * {_MICROSECONDS.format("inside")}) - COALESCE(
@@ -74,9 +74,7 @@ SELECT day, key, bool_or(estimated AND high > interval '0') AS estimated,
 FROM (
     SELECT {{day}} AS day, {{key}} AS key, unit_price::numeric * quantity AS price, estimated, {{clipped}}
     FROM ({{spans}}) AS span{{days}}
-) AS part GROUP BY day, key
--- Not by its cost: what has no price yet is shown, marked as estimated.
-HAVING bool_or(high > interval '0')
+) AS part WHERE high > interval '0' GROUP BY day, key
 """  # noqa: S608  # constants
 # As many groups as {limit}, in their {order}, then all groups together, with their number.
 _LEADING: Final = """
@@ -141,8 +139,13 @@ async def leading_groups(
     sums, arguments = _statement((since, until, now), group_by, None, is_daily=is_daily)
     order = "day" if is_daily else _MOST_EXPENSIVE
     statement = _LEADING.format(sums=sums, order=order, limit=f"${len(arguments) + 1}::bigint")
-    *rows, whole = await connection.fetch(statement, *arguments, limit)
-    groups = [CostGroup(key=_day(row) if is_daily else row["key"], cost=cost_of(row)) for row in rows]
+    rows = await connection.fetch(statement, *arguments, limit)
+    return await asyncio.to_thread(_leading, rows, is_daily=is_daily)
+
+
+def _leading(rows: Sequence[Any], *, is_daily: bool) -> LeadingGroups:
+    *first, whole = rows
+    groups = [CostGroup(key=_day(row) if is_daily else row["key"], cost=cost_of(row)) for row in first]
     return LeadingGroups(groups=groups, total=cost_of(whole), count=whole["groups"])
 
 
