@@ -101,7 +101,7 @@ class Call:
     max_wait_seconds: float = 30.0
     """How long it waits for a permit of the rate limiter; after that its caller retries later."""
     is_page: bool = False
-    """Whether it is one of many pages of one list, which other reads may overtake."""
+    """Whether it is one of many pages of one list, or stands for one; other reads may overtake it."""
     is_awaited: bool = False
     """Whether a running machine waits for this lookup to become usable; it goes before other reads."""
     is_sample: bool = False

@@ -105,11 +105,14 @@ class Cloud(Protocol):
         """
         ...
 
-    async def instance(self, provider_id: str, *, awaited: bool = False) -> ProviderInstance | None:
+    async def instance(
+        self, provider_id: str, *, awaited: bool = False, unseen: bool = False
+    ) -> ProviderInstance | None:
         """
         One instance with its connection details; None when the provider says there is none.
 
-        *awaited*: the machine runs and waits for this lookup to become usable, so it goes before other reads.
+        *awaited*: the machine runs and waits for this lookup to become usable, so it goes before other reads. *unseen*:
+        no page of the list showed it, so this lookup has its turn with the pages.
         """
         ...
 

@@ -156,7 +156,7 @@ async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -
         await settle()
     await crowd.throttle.close()
 
-    assert crowd.through[10:] == ["look 0", "look 1", "page 0", "look 2", "page 1", "page 2", "page 3"]
+    assert crowd.through[10:] == ["look 0", "page 0", "look 1", "look 2", "page 1", "page 2", "page 3"]
 
 
 async def test_measurements_take_turns_with_lookups_and_pages(clock: SteppedClock) -> None:
@@ -176,8 +176,8 @@ async def test_measurements_take_turns_with_lookups_and_pages(clock: SteppedCloc
     await crowd.throttle.close()
 
     assert crowd.through[10:] == [
-        *("page 0", "sample 0", "look 0", "look 1"),
-        *("page 1", "sample 1", "look 2", "page 2", "sample 2", "sample 3"),
+        *("look 0", "sample 0", "look 1", "look 2", "page 0"),
+        *("sample 1", "page 1", "sample 2", "sample 3", "page 2"),
     ]
 
 

@@ -77,9 +77,11 @@ class NovitaCloud(NovitaBilling):
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without an id"), call)
         return found
 
-    async def instance(self, provider_id: str, *, awaited: bool = False) -> ProviderInstance | None:
+    async def instance(
+        self, provider_id: str, *, awaited: bool = False, unseen: bool = False
+    ) -> ProviderInstance | None:
         """One instance with its connection details; None when the provider says there is none."""
-        call = read_call("instance", "/v1/gpu/instance", {"instanceId": provider_id}, about=provider_id)
+        call = read_call("instance", "/v1/gpu/instance", {"instanceId": provider_id}, about=provider_id, is_page=unseen)
         if awaited:
             call = replace(call, is_awaited=True, max_wait_seconds=AWAITED_MAX_WAIT_SECONDS)
         answer = await self._find(call, wire.Instance)

@@ -24,7 +24,7 @@ class ReadKind(Enum):
     LOOKUP = auto()
     """Of one machine or one name; also what is read for users."""
     PAGE = auto()
-    """One of many of a list."""
+    """One of many of a list, or a lookup of a machine that none of them showed."""
     SAMPLE = auto()
     """A measurement."""
 

@@ -39,9 +39,17 @@ MOST_READS_IN_FLIGHT: Final = 80
 """Reads that hang must not keep changes from being sent."""
 URGENT_IN_FLIGHT: Final = 10
 """Stops and deletes in flight beside those: creates that hang must not keep them from being sent."""
-TURNS: Final = (ReadKind.LOOKUP, ReadKind.LOOKUP, ReadKind.PAGE, ReadKind.SAMPLE)
-"""Whose turn it is among waiting reads, again and again; a kind that does not wait is passed over. Lookups have two,
-because users wait for what changes. More would delay the list and the ends of idle leases; fewer, creates."""
+_LOOKUP, _PAGE, _SAMPLE = ReadKind.LOOKUP, ReadKind.PAGE, ReadKind.SAMPLE
+TURNS: Final = (
+    *((_LOOKUP, _SAMPLE, _PAGE), (_LOOKUP, _PAGE, _SAMPLE), (_PAGE, _SAMPLE, _LOOKUP)),
+    *((_LOOKUP, _SAMPLE, _PAGE), (_LOOKUP, _PAGE, _SAMPLE), (_SAMPLE, _PAGE, _LOOKUP)),
+)
+"""
+Which kind of the waiting reads is first, second and third, in turn.
+
+Two turns in three are for lookups, because users wait for what changes. More would delay the list and the ends of idle
+leases; fewer, creates.
+"""
 LEAST_RETRY_SECONDS: Final = 1.0
 """
 The least time after which to retry when no permit was granted in time; usually when the limit has room again.
@@ -222,9 +230,9 @@ class Throttle:
             count -= 1
 
     def _next_read(self, queue: deque[Waiter]) -> Waiter:
-        """The first of the kind whose turn it is; *queue* is not empty."""
-        found = (next((each for each in queue if each.kind is kind), None) for kind in self._turns)
-        return next(filter(None, found))
+        """The first of the kind whose turn it is."""
+        kinds = next(self._turns)
+        return min(queue, key=lambda each: kinds.index(each.kind))
 
     async def _pause(self, wait: float | None) -> None:
         """Wait until *wait* is over, a waiter arrives, a request ends, or the first deadline of a waiter."""

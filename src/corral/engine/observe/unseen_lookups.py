@@ -100,7 +100,7 @@ class UnseenLookups:
     async def _look_up(self, instance_id: InstanceId, provider_id: ProviderId) -> None:
         began = self.clock.now()
         try:
-            seen = await self.cloud.instance(provider_id)
+            seen = await self.cloud.instance(provider_id, unseen=True)
         except CloudError as error:
             log.info("observer.lookup_failed", instance_id=instance_id, why=error.message)
             return
