@@ -115,6 +115,19 @@ def test_reads_leave_room_for_changes_and_are_spread_evenly() -> None:
     assert creates.changes >= 58
 
 
+@pytest.mark.parametrize("changes", [30, 100])
+def test_reads_leave_more_room_while_there_are_many_changes(changes: int) -> None:
+    """In the third minute no change waits, though as many reads wait as the limit admits; two fifths are read."""
+    limiter, state, reads = RateLimiter(300), RateLimiterState(), 0
+    for step in range(3 * changes):
+        now = START + step * MINUTE / changes
+        state, grant = limiter.take(state, now, changes=1, reads=300)
+        if step >= 2 * changes:
+            reads += grant.reads
+            assert grant.changes == 1
+    assert reads >= 120
+
+
 def test_a_flood_of_changes_leaves_reads_a_tenth_evenly() -> None:
     """However many creates wait, reads that check sent creates still get through."""
     budget, state, reads = RateLimiter(100), RateLimiterState(), []

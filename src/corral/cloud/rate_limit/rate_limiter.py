@@ -13,9 +13,10 @@ where the limit is an estimate, one of them may be sent every two seconds on top
 of the last minute are more than the new limit, and a delete would wait for a minute after throttling ended.
 
 *Changes overtake reads.* Reads take three quarters of the limit at most, spaced evenly after a small burst, so that
-reads alone leave room for a create at any time and a listing never waits for a minute. When changes must wait, reads of
-every process wait for them, except for a tenth of the limit that changes leave to reads: without observations, creates
-would not make progress either.
+reads alone leave room for a create at any time and a listing never waits for a minute. They take less, down to half,
+while there are many changes, so that these seldom wait. When changes must wait, reads of every process wait for them,
+except for a tenth of the limit that changes leave to reads: without observations, creates would not make progress
+either.
 
 *A lookup that a running machine waits for to become usable shares the limit with changes*, not with other reads, and
 is not spaced: it ends a wait that is billed. When both are short of room each gets half.
@@ -37,6 +38,9 @@ Result = TypeVar("Result")
 
 RESERVED_SHARE: Final = 5
 """One part in five is never read: enough for a burst of creates, and reads lose little."""
+LEFT_TO_CHANGES: Final = 1.25
+"""Reads leave room for so many times the changes of the last minute. More, and the list is read less often than it
+could be; less, and changes that come together wait, with all reads behind them."""
 KEPT_SHARE: Final = 10
 """One part in ten is for reads alone; at 300 a minute that is a page every two seconds, whatever else is asked."""
 URGENT_SHARE: Final = 25
@@ -229,8 +233,9 @@ class RateLimiter:
     ) -> tuple[RateLimiterState, int, float]:
         burst = max(1, limit // BURST_SHARE)
         # Spaced over the window, not the minute: a burst and what follows then fill their share without a pause.
-        gap = WINDOW_SECONDS / max(1, _read_share(limit) - burst)
-        room = min(_read_share(limit) - sum(state.reads), for_changes - sum(state.counts))
+        share = _read_share(state, limit)
+        gap = WINDOW_SECONDS / max(1, share - burst)
+        room = min(share - sum(state.reads), for_changes - sum(state.counts))
         # Even spacing with a burst: the next may be sent up to `burst` places before it is due.
         due = max(state.reads_from, now)
         in_step = max(0, burst - math.ceil((due - now) / gap - EPSILON))
@@ -265,14 +270,16 @@ class RateLimiter:
     def _wait_for_reads(self, state: RateLimiterState, limit: int, for_changes: int, now: float) -> float:
         """Seconds until reads have room, by their own share and beside changes; 0: now."""
         return max(
-            _wait_for_room(state.reads, _read_share(limit), state.second, now),
+            _wait_for_room(state.reads, _read_share(state, limit), state.second, now),
             _wait_for_room(state.counts, for_changes, state.second, now),
         )
 
 
-def _read_share(limit: int) -> int:
-    """Reads in one window at most: all but what is for changes and for stops and deletes."""
-    return max(1, limit - limit // URGENT_SHARE - limit // RESERVED_SHARE)
+def _read_share(state: RateLimiterState, limit: int) -> int:
+    """Reads in one window at most: all but what is for changes and for stops and deletes, and at least half."""
+    changes = sum(state.counts) - sum(state.reads)
+    for_changes = max(limit // RESERVED_SHARE, math.ceil(changes * LEFT_TO_CHANGES))
+    return max(1, limit // 2, limit - limit // URGENT_SHARE - for_changes)
 
 
 def _wait_for_room(counts: tuple[int, ...], allowed: int, second: int, now: float) -> float:
