@@ -40,6 +40,9 @@ from corral.store.tables.leases import MeasuredInstance
 ROUND_SECONDS: Final = 5.0
 """How often it is checked which instances are due. Longer, and an end is noticed later; shorter, and the leader reads
 the list of leases more often for nothing."""
+LONGEST_ROUND_SECONDS: Final = 20.0
+"""Of a round that waited for the rate limit, for so long is made up in the next. Longer, and an instance that ends soon
+waits for more reads that are under way; shorter, and the share is not used when rounds wait."""
 MOST_AT_ONCE: Final = 4
 """Reads at the same time. Fewer takes longer with many instances; more makes bursts of calls."""
 READ_SECONDS: Final = 10.0
@@ -86,6 +89,10 @@ class IdleSampler:
     calls_per_minute: Callable[[], float]
     """The share of the rate limit for measurements."""
     _progress: dict[InstanceId, _Progress] = field(default_factory=dict[InstanceId, _Progress], init=False)
+    _began: float = field(default=-math.inf, init=False)
+    """When the last round began, by the monotonic clock."""
+    _allowance: float = field(default=0.0, init=False)
+    """Reads that the share allows and that were not begun."""
 
     async def run(self) -> None:
         """Read what is due, again and again; never returns."""
@@ -115,7 +122,8 @@ class IdleSampler:
         due = [each for each in found if self._is_due(each, now, elapsed)]
         ending = sum(_ends_soon(each, now) for each in due)
         due.sort(key=lambda each: (not _ends_soon(each, now), self._progress[each.id].read_at))
-        waiting = due[: max(ending, self._most())][::-1]
+        waiting = due[: max(ending, self._most(elapsed))][::-1]
+        self._allowance -= len(waiting)
         await asyncio.gather(*(self._read_some(waiting) for _ in range(min(MOST_AT_ONCE, len(waiting)))))
 
     def _is_due(self, machine: MeasuredInstance, now: datetime, elapsed: float) -> bool:
@@ -129,9 +137,12 @@ class IdleSampler:
             return unread >= BEFORE_END_INTERVAL
         return unread >= _interval(machine) * (1 + min(progress.failures, MOST_FAILURES))
 
-    def _most(self) -> int:
-        """Reads of one round."""
-        return max(1, math.floor(self.calls_per_minute() * ROUND_SECONDS / 60))
+    def _most(self, now: float) -> int:
+        """Reads of one round: what the share allows for the time since the last one, which may have waited."""
+        passed, self._began = now - self._began, now
+        most = max(1.0, self.calls_per_minute() * LONGEST_ROUND_SECONDS / 60)
+        self._allowance = min(max(self._allowance, 0.0) + self.calls_per_minute() * min(passed, _LONG) / 60, most)
+        return math.floor(self._allowance)
 
     async def _read_some(self, waiting: list[MeasuredInstance]) -> None:
         """Read from the end of *waiting* until it is empty; a used-up share or an open circuit empties it."""
