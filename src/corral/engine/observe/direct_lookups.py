@@ -46,8 +46,8 @@ class DirectLookups:
     clock: Clock
     policy: Policy
     recent_lookups: RecentLookups
-    pages: Callable[[], int]
-    """Of a listing."""
+    pages: Callable[[], int | None]
+    """Of a listing; None: listings fail or hang."""
     _looked_up_at: dict[InstanceId, datetime] = field(default_factory=dict[InstanceId, datetime], init=False)
 
     async def run(self) -> None:
@@ -71,8 +71,9 @@ class DirectLookups:
             moving = await instances.moving(connection, sorted(self.phases))
         self._looked_up_at = {each.id: self._looked_up_at[each.id] for each in moving if each.id in self._looked_up_at}
         due = due_for_lookup(moving, self._looked_up_at, self.clock.now(), self.policy)
-        # If more instances change than a listing has pages, the listing shows more for each call.
-        most = LOOKUPS_AT_ONCE if len(moving) <= self.pages() else 1
+        # If more instances change than a listing has pages, the listing shows more for each call, if it shows any.
+        pages = self.pages()
+        most = LOOKUPS_AT_ONCE if pages is None or len(moving) <= pages else 1
         return [each for each in due if each.id not in slots][: slots.free(most)]
 
     async def _look_up(self, instance: Instance) -> None:

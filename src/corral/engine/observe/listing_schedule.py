@@ -13,6 +13,9 @@ from corral.domain.lifecycle.policy import Policy
 
 SHARE_OF_LIMIT: Final = 0.5
 """At most this share of the rate limit is used for listings; the rest is for commands."""
+HANGING_INTERVALS: Final = 3
+"""A listing hangs if it takes so many times as long as its share of the rate limit allows, and ten seconds more. Fewer,
+and a busy rate limit counts as that; more, and instances that change are looked up one by one for longer."""
 REST: Final = 2.0
 LONGEST_REST_SECONDS: Final = 8.0
 """After a listing the observer pauses for twice as long as it took, up to so many seconds: comparing thousands of
@@ -74,6 +77,11 @@ class ListingSchedule:
     def is_slow(self) -> bool:
         """Whether listings take too long or are too far apart to wait for the next."""
         return max(self._lasting(), self._affordable_interval(self.pages)) >= self.policy.slow_listing.total_seconds()
+
+    def is_hanging(self) -> bool:
+        """Whether the listing under way has lasted so long that its pages may never come."""
+        limit = self.policy.slow_listing.total_seconds() + HANGING_INTERVALS * self._affordable_interval(self.pages)
+        return self._lasting() >= limit
 
     def cycle_seconds(self) -> float:
         """The time in which every page is read."""

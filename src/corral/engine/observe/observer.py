@@ -111,7 +111,7 @@ class Observer:
                 clock=self.clock,
                 policy=self.policy,
                 recent_lookups=self.recent_lookups,
-                pages=lambda: self._schedule.pages,
+                pages=self._listed_pages,
             )
             for phases in (AWAITED - ENDING, AWAITED & ENDING)
         )
@@ -224,6 +224,10 @@ class Observer:
         # Quick listings that are not complete show every change soon, except that a machine is gone.
         if self._has_failed or (not self._newest_page.suffices and (self._complete or self._schedule.is_slow())):
             await self._coming_up.run()
+
+    def _listed_pages(self) -> int | None:
+        """How many pages a listing has; None while listings fail or hang."""
+        return None if self._has_failed or self._schedule.is_hanging() else self._schedule.pages
 
     async def look_up_ending(self) -> None:
         """Look up a few instances that are being stopped or deleted."""
