@@ -52,6 +52,13 @@ def test_amounts_stand_below_each_other_and_add_up() -> None:
     ]
 
 
+def test_an_empty_label_is_not_shown_as_a_missing_one() -> None:
+    groups = [CostGroup(key=key, usd=1.0, low=1.0, high=1.0) for key in ("", None)]
+    report = CostSummary(since=REPORT.since, until=NOW, total=Amount(usd=2.0, low=2.0, high=2.0), groups=groups)
+
+    assert [line.split()[0] for line in _lines(report, None)] == ["TEAM", '""', "(none)", "total"]
+
+
 @pytest.mark.parametrize(("width", "heading"), [(60, "TEAM"), (40, "TEAM"), (24, "TEAM")])
 def test_a_narrow_terminal_keeps_the_name_and_the_cost(width: int, heading: str) -> None:
     """Bounds go first, the share then; nothing is broken over two lines."""
