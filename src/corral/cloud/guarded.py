@@ -3,7 +3,8 @@ Calls to the provider within the rate limit, not while it is failing, and repeat
 
 `GuardedExchange` wraps a bare exchange, request by request, so that every page of a listing and every retry takes its
 own permit and reports its outcome to the breaker. Only reads, and changes that certainly did not happen, are repeated.
-A change that may have happened is an error for the caller, which looks it up first.
+A change that may have happened is an error for the caller, which looks it up first. Stops and deletes are sent, one
+every two seconds, also while the provider is failing.
 
 Calls to the provider's other services (`Service`) take a permit as well, but neither their refusals nor their outages
 have an effect on the calls that machines need.
@@ -19,7 +20,7 @@ from typing import Final
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import Metrics
-from corral.cloud.breaker import Breaker, BreakerState, Ticket
+from corral.cloud.breaker import URGENT_SECONDS, Breaker, BreakerState, Ticket
 from corral.cloud.exchange import Answer, Call, CallOutcome, Exchange, FaultError, Service
 from corral.cloud.rate_limit.lanes import Permit, ReadKind
 from corral.cloud.rate_limit.refusals import RefusalPause
@@ -36,6 +37,13 @@ The longest pause before a stop or delete that was not carried out is sent again
 
 Longer, and a machine is billed for so long after throttling ended; shorter, and a provider that throttles is asked more
 often than needed to notice that it stopped.
+"""
+MOST_URGENT_WAIT_SECONDS: Final = 10.0
+"""
+The longest after which a stop or delete comes back that the breaker did not let through.
+
+Longer, and machines are billed for so long after the provider is back; shorter, and hundreds of them load the database
+while it is down.
 """
 MOST_WAIT_SECONDS: Final = 60.0
 """Where the provider asks for a longer pause, the call fails and the caller retries later."""
@@ -109,6 +117,9 @@ class GuardedExchange:
         self._failures_in_a_row = 0
         self._answered_at = clock.monotonic()
         self._under_way: dict[Ticket, float] = {}
+        self._urgent_waiting = 0
+        self._urgent_refused = 0
+        """Since one was sent."""
         self._pauses = {service: RefusalPause() for service in Service}
         self._shown_state: BreakerState | None = None
         self._update_breaker()
@@ -163,13 +174,7 @@ class GuardedExchange:
         self._check(call)
         if call.is_sample and self._samples is not None:
             await self._samples.take()
-        permit = await self._throttle.enter(
-            change=call.changes,
-            max_wait_seconds=call.max_wait_seconds,
-            kind=ReadKind.PAGE if call.is_page else ReadKind.SAMPLE if call.is_sample else ReadKind.LOOKUP,
-            is_urgent=call.is_urgent,
-            is_awaited=call.is_awaited,
-        )
+        permit = await self._permit(call)
         try:
             send = self._send if call.service is Service.INSTANCES else self._send_to_other
             found = await send(call, answer, permit)
@@ -178,12 +183,26 @@ class GuardedExchange:
         self._metrics.provider_calls.labels(call.endpoint, "ok").inc()
         return found
 
+    async def _permit(self, call: Call) -> Permit:
+        self._urgent_waiting += call.is_urgent
+        try:
+            return await self._throttle.enter(
+                change=call.changes,
+                max_wait_seconds=call.max_wait_seconds,
+                kind=ReadKind.PAGE if call.is_page else ReadKind.SAMPLE if call.is_sample else ReadKind.LOOKUP,
+                is_urgent=call.is_urgent,
+                is_awaited=call.is_awaited,
+            )
+        finally:
+            self._urgent_waiting -= call.is_urgent
+
     async def _send(self, call: Call, answer: type[Answer], permit: Permit) -> Answer:
         """Send *call* and report its outcome to the breaker and, if it was refused, to the throttle."""
         began = self._clock.monotonic()
-        ticket = self._breaker.enter(began)
+        ticket = self._breaker.enter(began, is_urgent=call.is_urgent)
         if ticket is None:
             raise self._circuit_open(call)
+        self._urgent_refused = 0 if call.is_urgent else self._urgent_refused
         self._update_breaker()
         self._under_way[ticket] = began
         healthy: bool | None = None
@@ -227,7 +246,8 @@ class GuardedExchange:
         """Raise CircuitOpenError if the service of *call* is not called at the moment."""
         now = self._clock.monotonic()
         if call.service is Service.INSTANCES:
-            if not self._breaker.admits(now):
+            # An urgent call that waits for its permit is the next to pass; others would take permits and not be sent.
+            if not self._breaker.admits(now, is_urgent=call.is_urgent and not self._urgent_waiting):
                 raise self._circuit_open(call)
         elif left := self._pauses[call.service].left(now):
             self._metrics.provider_calls.labels(call.endpoint, "circuit_open").inc()
@@ -249,10 +269,18 @@ class GuardedExchange:
 
     def _circuit_open(self, call: Call) -> CircuitOpenError:
         self._metrics.provider_calls.labels(call.endpoint, "circuit_open").inc()
+        left = max(1.0, self._breaker.retry_after_seconds(self._clock.monotonic()))
         return CircuitOpenError(
             f"the provider keeps failing, so it was not asked for {call.endpoint}",
-            retry_after_seconds=max(1.0, self._breaker.retry_after_seconds(self._clock.monotonic())),
+            retry_after_seconds=self._next_urgent_seconds() if call.is_urgent else left,
         )
+
+    def _next_urgent_seconds(self) -> float:
+        """When an urgent call that was refused may be sent: one after the other, in the order of the refusals."""
+        left = self._breaker.retry_after_seconds(self._clock.monotonic(), is_urgent=True)
+        before, self._urgent_refused = self._urgent_refused, self._urgent_refused + 1
+        # With no time left it was refused because another one is about to be sent.
+        return min((left or URGENT_SECONDS) + before * URGENT_SECONDS, MOST_URGENT_WAIT_SECONDS)
 
     def _update_breaker(self) -> BreakerState:
         """Return the state; update metrics and log if it changed."""

@@ -14,7 +14,7 @@ from support.clock.waiting import until
 from support.provider.guarding import Guarding, guarding
 from support.provider.upstream import Respond, answering, never, refusing, upstream
 
-from corral.cloud.breaker import BreakerState
+from corral.cloud.breaker import FAILURES_TO_OPEN, MOST_TRIALS, BreakerState
 from corral.domain.errors import (
     CircuitOpenError,
     CloudRefusedError,
@@ -28,12 +28,14 @@ def good() -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def provider(*responses: Respond, most_retries: int = 3) -> AsyncGenerator[tuple[Guarding, RacingClock]]:
+async def provider(
+    *responses: Respond, most_retries: int = 3, fixed: int = 100_000
+) -> AsyncGenerator[tuple[Guarding, RacingClock]]:
     answer, _ = answering(*responses)
     clock = RacingClock()
     async with (
         upstream(answer) as address,
-        guarding(address, clock, most_retries=most_retries) as parts,
+        guarding(address, clock, most_retries=most_retries, fixed=fixed) as parts,
         clock.racing(is_busy=parts.is_busy),
     ):
         yield parts, clock
@@ -179,6 +181,95 @@ async def test_a_failing_provider_is_left_alone_and_tried_again() -> None:
     )
     assert not half_open.is_reachable, "nothing has succeeded yet"
     assert closed.last_answer_at is not None
+
+
+async def open_breaker(parts: Guarding) -> None:
+    """Let as many reads fail as open the breaker."""
+    for _ in range(FAILURES_TO_OPEN):
+        with pytest.raises(CloudTransientError):
+            await parts.cloud.clusters()
+    assert parts.guard.snapshot().breaker is BreakerState.OPEN
+
+
+async def test_a_stop_is_sent_while_the_breaker_is_open_and_another_two_seconds_later() -> None:
+    """Stops of healthy machines waited for up to a minute while others hung, and every second is billed."""
+    async with provider(refusing(500), most_retries=0) as (parts, clock):
+        await open_breaker(parts)
+        began, sent_before = clock.monotonic(), parts.counted.sent
+        with pytest.raises(CloudUnknownError):
+            await parts.cloud.stop("p1")
+        await clock.sleep(0.5)
+        with pytest.raises(CircuitOpenError) as second:
+            await parts.cloud.delete("p2")
+        with pytest.raises(CircuitOpenError) as other:
+            await parts.cloud.start("p3")
+        await clock.sleep(second.value.retry_after_seconds or 0.0)
+        with pytest.raises(CloudUnknownError):
+            await parts.cloud.delete("p2")
+        took, sent = clock.monotonic() - began, parts.counted.sent - sent_before
+        with pytest.raises(CircuitOpenError):
+            await parts.cloud.start("p3")
+
+    assert (second.value.retry_after_seconds, other.value.retry_after_seconds) == pytest.approx((1.5, 4.5))
+    assert took == pytest.approx(2.0)
+    assert sent == 2
+
+
+async def test_a_refused_stop_comes_back_in_less_than_a_second_if_it_may() -> None:
+    """The least pause of other calls, a second, is not for what ends a bill."""
+    async with provider(refusing(500), most_retries=0) as (parts, clock):
+        await open_breaker(parts)
+        with pytest.raises(CloudUnknownError):
+            await parts.cloud.stop("p1")
+        await clock.sleep(1.75)
+        with pytest.raises(CircuitOpenError) as caught:
+            await parts.cloud.stop("p2")
+
+    assert caught.value.retry_after_seconds == pytest.approx(0.25)
+
+
+async def test_stops_at_the_same_time_take_one_permit_while_the_breaker_is_open() -> None:
+    """Permits for calls that are not sent would use the rate limit up; those that are refused come back in turn."""
+    async with provider(refusing(500), most_retries=0, fixed=60) as (parts, clock):
+        await open_breaker(parts)
+        began, sent_before = clock.monotonic(), parts.counted.sent
+        ends = await asyncio.gather(*[parts.cloud.stop(f"p{n}") for n in range(100)], return_exceptions=True)
+        took, sent = clock.monotonic() - began, parts.counted.sent - sent_before
+
+    refused = [end.retry_after_seconds or 0.0 for end in ends if isinstance(end, CircuitOpenError)]
+    assert (sent, len(refused)) == (1, 99)
+    assert sorted(refused) == pytest.approx([2.0, 4.0, 6.0, 8.0, *[10.0] * 95])
+    assert took < 1, "none waited for the rate limit"
+
+
+async def test_a_stop_is_sent_while_hanging_reads_hold_every_trial() -> None:
+    """They did so for half a minute; a stop that works shows that the provider answers."""
+    reads = 0
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal reads
+        if request.method == "POST":
+            return web.json_response({})
+        reads += 1
+        return refusing(500)() if reads <= FAILURES_TO_OPEN else await never(request)
+
+    clock = SteppedClock()
+    async with upstream(answer) as address, guarding(address, clock, most_retries=0, timeout_seconds=60) as parts:
+        await open_breaker(parts)
+        clock.advance(5)
+        trials = [asyncio.create_task(parts.cloud.clusters()) for _ in range(MOST_TRIALS)]
+        await until(lambda: parts.counted.sent == FAILURES_TO_OPEN + MOST_TRIALS, what="the trials")
+        with pytest.raises(CircuitOpenError):
+            await parts.cloud.start("p1")
+
+        await parts.cloud.stop("p2")
+
+        after = parts.guard.snapshot().breaker
+        for trial in trials:
+            trial.cancel()
+        await asyncio.wait(trials)
+
+    assert after is BreakerState.CLOSED
 
 
 async def test_refusals_never_open_the_breaker() -> None:
