@@ -75,17 +75,23 @@ def one(part: Part, shape: type[Shape]) -> Shape:
 
 def many(part: Part, shape: type[Shape]) -> list[Shape]:
     """The objects in *part* that can be read."""
+    return [found for found in each(part, shape) if found is not None]
+
+
+def each(part: Part, shape: type[Shape]) -> list[Shape | None]:
+    """The objects in *part*; None for each that cannot be read, and one None if it is no array."""
     try:
-        parts = msgspec.json.decode(part, type=list[msgspec.Raw])
+        parts = msgspec.json.decode(part, type=list[msgspec.Raw] | None)
     except _UNREADABLE:
-        return []
-    found: list[Shape] = []
-    for inner in parts:
-        try:
-            found.append(msgspec.json.decode(inner, type=shape))
-        except _UNREADABLE:
-            continue
-    return found
+        return [None]
+    return [_one_or_none(inner, shape) for inner in parts or []]
+
+
+def _one_or_none(part: Part, shape: type[Shape]) -> Shape | None:
+    try:
+        return msgspec.json.decode(part, type=shape)
+    except _UNREADABLE:
+        return None
 
 
 def texts(part: Part) -> list[str]:

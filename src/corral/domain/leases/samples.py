@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from corral.domain.leases.lease import IdleRule
-from corral.domain.machine.utilization import LEAST_INTERVAL, Period, Sample, Series, Utilization
+from corral.domain.machine.utilization import HUNDRED, LEAST_INTERVAL, LeftOut, Period, Sample, Series, Utilization
 
 MOST_DISTANCE: Final = timedelta(seconds=60)
 """The longest time that one measurement speaks for. Longer, and a gap counts as measured; shorter than the interval of
@@ -55,16 +55,17 @@ def from_utilization(seen: Utilization, within: Period, *, gpus: int) -> list[Id
 
     Without values of each of the *gpus* of the machine the GPU is unknown, because neither the others nor an average
     show a busy one. An interval without a measure above `LEAST_PLAUSIBLE`, or in which no memory is in use, is unknown:
-    its values are not measured. The newest interval is left out while it is incomplete, because its other values may
-    not be published yet.
+    its values are not measured. So is one with a value that cannot be used, whatever its others are. The newest
+    interval is left out while it is incomplete, because its other values may not be published yet.
     """
     each_gpu = [_by_interval(one.gpu, within.interval) for one in seen.gpus]
     cpu, average, memory = (_by_interval(one, within.interval) for one in (seen.cpu, seen.gpu, seen.memory))
     others = (seen.gpu, seen.gpu_memory, seen.disk, *(one.gpu_memory for one in seen.gpus))
     every = [cpu, memory, *each_gpu, *(_by_interval(one, within.interval) for one in others)]
+    gpu_doubts, cpu_doubts = (_Doubts.of(one, within.interval) for one in (seen.gpu_left_out, seen.cpu_left_out))
     samples: list[IdleSample] = []
     is_complete = True
-    for place in sorted({place for one in every for place in one}):
+    for place in sorted({place for one in (*every, gpu_doubts.times, cpu_doubts.times) for place in one}):
         found = [sample for one in every for sample in one.get(place, ())]
         is_real = any(sample.value > LEAST_PLAUSIBLE for sample in found)
         is_real = is_real and all(sample.value > 0 for sample in memory.get(place, ()))
@@ -73,17 +74,53 @@ def from_utilization(seen: Utilization, within: Period, *, gpus: int) -> list[Id
             highest = max([gpu, *(sample.value for sample in average.get(place, ()))])
             gpu = highest if len(each_gpu) >= gpus else None
         is_complete = not is_real or (gpu is not None and cpus is not None)
-        at = max(sample.at for sample in found)
-        samples.append(IdleSample(at=at, gpu=gpu if is_real else None, cpu=cpus if is_real else None))
+        is_complete = is_complete or gpu_doubts.about(place) or cpu_doubts.about(place)
+        gpu, cpus = (gpu, cpus) if is_real else (None, None)
+        at = max([*(sample.at for sample in found), *gpu_doubts.times.get(place, ()), *cpu_doubts.times.get(place, ())])
+        samples.append(IdleSample(at=at, gpu=gpu_doubts.judged(place, gpu), cpu=cpu_doubts.judged(place, cpus)))
     return samples if is_complete else samples[:-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Doubts:
+    """What the series of one signal leave out, by the numbers of the intervals."""
+
+    times: Mapping[int, Sequence[datetime]]
+    """Of all measurements with an unusable value or one above 100."""
+    unknown: frozenset[int]
+    until: float
+    """Up to this interval all are unknown."""
+
+    @classmethod
+    def of(cls, left_out: LeftOut, interval: timedelta) -> _Doubts:
+        times: dict[int, list[datetime]] = defaultdict(list)
+        for at in left_out.above | left_out.unusable:
+            times[_place(at, interval)].append(at)
+        until = -math.inf if left_out.until is None else _place(left_out.until, interval)
+        return cls(times=dict(times), unknown=frozenset(_place(at, interval) for at in left_out.unusable), until=until)
+
+    def about(self, place: int) -> bool:
+        """Whether something of this interval was left out."""
+        return place <= self.until or place in self.times
+
+    def judged(self, place: int, value: float | None) -> float | None:
+        """The highest value of an interval in whose series it is *value*."""
+        if place <= self.until or place in self.unknown:
+            return None
+        return HUNDRED if place in self.times else value
 
 
 def _by_interval(series: Series, interval: timedelta) -> dict[int, list[Sample]]:
     """The measurements of *series* by the number of their interval."""
     found: dict[int, list[Sample]] = defaultdict(list)
     for sample in series:
-        found[math.floor(sample.at.timestamp() / interval.total_seconds())].append(sample)
+        found[_place(sample.at, interval)].append(sample)
     return dict(found)
+
+
+def _place(at: datetime, interval: timedelta) -> int:
+    """The number of the interval that *at* is in."""
+    return math.floor(at.timestamp() / interval.total_seconds())
 
 
 def _highest(series: Sequence[Sequence[Sample] | None]) -> float | None:

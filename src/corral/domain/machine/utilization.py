@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,7 +20,11 @@ MOST_SAMPLES: Final = 2 * POINTS
 """That are read of one series, if the provider sends more than it was asked for."""
 MOST_GPUS: Final = 16
 TOLERANCE: Final = timedelta(minutes=10)
-"""How far outside the period a measurement may be: clocks differ. One further off has a bad time."""
+"""How far outside the period a measurement may be: clocks differ. One further off is left out."""
+LONGEST_AGO: Final = timedelta(days=366)
+"""How far before the period a measurement may be that was not asked for. One that is older, or after the period, has a
+bad time. Shorter, and a provider that sends all it has makes every machine unknown; longer, and a time in another unit
+is taken for one long ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,20 @@ class Sample:
 
 Series = tuple[Sample, ...]
 """Measurements in the order of their times; where the provider has none there is a gap."""
+Reading = tuple[datetime | None, float | None]
+"""The time and the value of one measurement as the provider sent it; None: it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """What is not in the series of one signal although it was measured: the machine may have been busy then."""
+
+    above: frozenset[datetime] = frozenset()
+    """When a value was above 100."""
+    unusable: frozenset[datetime] = frozenset()
+    """When a value was no number, or below 0."""
+    until: datetime | None = None
+    """Up to here any time may have had other values as well; None: at no time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +72,9 @@ class Utilization:
     memory: Series = ()
     disk: Series = ()
     gpus: tuple[GpuUtilization, ...] = ()
+    gpu_left_out: LeftOut = LeftOut()
+    """Of the average and of each GPU."""
+    cpu_left_out: LeftOut = LeftOut()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +93,7 @@ def period(now: datetime, length: timedelta) -> Period:
     return Period(begin=end - length, end=end, interval=timedelta(seconds=seconds))
 
 
-def series(samples: Iterable[tuple[datetime | None, float | None]], within: Period) -> Series:
+def series(samples: Iterable[Reading], within: Period) -> Series:
     """
     The usable measurements of *samples*, in order; of several of one instant the highest.
 
@@ -84,6 +105,33 @@ def series(samples: Iterable[tuple[datetime | None, float | None]], within: Peri
         if at is not None and value is not None and earliest <= at <= latest and 0 <= value <= HUNDRED:
             found[at] = max(value, found.get(at, value))
     return tuple(Sample(at, found[at]) for at in sorted(found)[-MOST_SAMPLES:])
+
+
+def left_out(samples: Sequence[Reading], within: Period) -> LeftOut:
+    """
+    What `series` leaves out of *samples*, except what was measured before the period.
+
+    A bad time may be any of the period. If there are too many times, all up to the newest that is not read are unknown.
+    """
+    earliest, latest = within.begin - TOLERANCE, within.end + TOLERANCE
+    timed = [(at, value) for at, value in samples if at is not None and earliest <= at <= latest]
+    times = sorted({at for at, _ in timed})
+    read, unread = frozenset(times[-MOST_SAMPLES:]), times[:-MOST_SAMPLES][-1:]
+    above = frozenset(at for at, value in timed if at in read and value is not None and value > HUNDRED)
+    unusable = frozenset(at for at, value in timed if at in read and (value is None or not value >= 0))
+    has_bad_time = any(at is None or not earliest - LONGEST_AGO <= at <= latest for at, _ in samples)
+    until = latest if has_bad_time else max(unread, default=None)
+    return LeftOut(above=above, unusable=unusable.union(unread), until=until)
+
+
+def together(parts: Iterable[LeftOut]) -> LeftOut:
+    """All that *parts* leave out."""
+    every = list(parts)
+    return LeftOut(
+        above=frozenset[datetime]().union(*(one.above for one in every)),
+        unusable=frozenset[datetime]().union(*(one.unusable for one in every)),
+        until=max((one.until for one in every if one.until is not None), default=None),
+    )
 
 
 def newest(measured: Series) -> Sample | None:
