@@ -40,6 +40,9 @@ class BillSettings:
     bill_disk_category: str = setting(
         "cloud_storage", choice("cloud_storage", "gpu"), "category of the rows for the disks of instances; unknown"
     )
+    bill_category_filter: bool = setting(
+        True, yes_no(), "bill/list heeds productCategory; otherwise it shows the rows of every category"
+    )
     bill_owner_filter: bool = setting(True, yes_no(), "bill/list heeds ownerId; otherwise it shows every owner's rows")
     bill_days_limit: int = setting(31, whole(0), "days that one bill/list call may cover; 0 = any number")
     bill_interval_seconds: float = setting(

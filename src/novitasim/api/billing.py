@@ -63,10 +63,11 @@ def bill_list(call: Call) -> Reply:
     if since > until or (limit and until - since > limit):
         raise invalid(f"invalid startTime: the period must not be longer than {world.settings.bill_days_limit} days")
     owner = query.get("ownerId", "") if world.settings.bill_owner_filter else ""
+    wanted = category if world.settings.bill_category_filter else ""
     found = [
         row
         for row in bills.rows(world, call.now, cycle=cycle, since=since, until=until)
-        if (not owner or row.owner == owner) and category in {"", _SUMMARY, _category(world, row)}
+        if (not owner or row.owner == owner) and wanted in {"", _SUMMARY, _category(world, row)}
     ]
     if category == _SUMMARY:
         return answer({"bills": _summary(world.settings, found)})

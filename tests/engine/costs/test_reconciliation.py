@@ -131,6 +131,18 @@ async def test_a_day_is_reconciled_once_after_the_lag_of_the_bill(engine: Steppe
     )
 
 
+async def test_a_bill_that_is_not_filtered_by_category_is_not_counted_twice(engine: SteppedEngine) -> None:
+    """Each answer then has the rows of all categories."""
+    engine.sim.set(bill_category_filter=False)
+    await a_day_of_one_machine(engine)
+    await pass_time(engine, LAG)
+    await reconciler(engine).reconcile_due(RUN)
+    (day,) = await stored(engine)
+
+    assert day.result is not None
+    assert day.result.counts == {BillOutcome.MATCH: 1}
+
+
 @pytest.mark.parametrize(("rootfs_gb", "outcome"), [(60, BillOutcome.UNKNOWN_MACHINE), (100, BillOutcome.OVER_BILLED)])
 async def test_a_stopped_machine_that_others_run_between_two_listings_is_a_difference_of_its_instance(
     engine: SteppedEngine, rootfs_gb: int, outcome: BillOutcome

@@ -126,7 +126,8 @@ class BillReconciler:
         rows, unreadable = list[BillRow](), 0
         for category in BillCategory:
             found = await self._rows(category, since, until, cycle)
-            rows += found.rows
+            others = set(BillCategory) - {category}  # a provider that ignores the category shows their rows, too
+            rows += [row for row in found.rows if row.category not in others]
             unreadable += found.unreadable
         return BillRows(rows=tuple(rows), unreadable=unreadable)
 
