@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from support.clock.waiting import until
@@ -13,9 +13,10 @@ from support.engines.engine_steps import look_up_changing
 from support.engines.stepped_engine import SteppedEngine, observing, stepped_engine
 
 from corral.cloud.port import Cloud, Listing, OnPage
+from corral.domain.errors import CircuitOpenError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
-from corral.domain.observation.sighting import Sighting
+from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.operation import OperationKind
 from corral.engine.observe.direct_lookups import LOOKUPS_AT_ONCE
 from corral.engine.observe.lookup_slots import HANGING_SECONDS
@@ -127,6 +128,26 @@ async def test_lookups_that_hang_do_not_delay_those_of_others(
         assert {await engine.phase(each) for each in ending[:hanging]} == {Phase.STOPPING}
         assert sum(waited) <= most_seconds
         assert await seconds_until(engine, ending[0], Phase.EXITED) <= 35
+
+
+async def test_a_lookup_that_was_not_sent_is_made_when_calls_are_sent_again(
+    engine: SteppedEngine, ready: InstanceId
+) -> None:
+    """It counted as made, and the next came after as long as the instance had been changing."""
+    await engine.ask(OperationKind.STOP, ready)
+    await engine.work()
+    engine.clock.advance(60)
+    engine.sim.advance(60)
+    refusing = _Refusing(engine.observer.cloud)
+    lookups = replace(engine.observer._ending, cloud=cast("Cloud", refusing))
+    await lookups.run()
+    refusing.is_open = False
+    engine.clock.advance(2)
+    await lookups.run()
+    await engine.work()
+
+    assert refusing.asked == 2
+    assert await engine.phase(ready) is Phase.EXITED
 
 
 async def hanging_lookup(engine: SteppedEngine, count: int = 1) -> None:
@@ -342,6 +363,21 @@ class _Hanging:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cloud, name)
+
+
+class _Refusing:
+    """A provider that is not called while it keeps failing."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self.is_open = True
+        self.asked = 0
+
+    async def instance(self, provider_id: str) -> ProviderInstance | None:
+        self.asked += 1
+        if self.is_open:
+            raise CircuitOpenError("the provider keeps failing", retry_after_seconds=5.0)
+        return await self._cloud.instance(provider_id)
 
 
 class _Odd:

@@ -18,7 +18,7 @@ from typing import Final
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.cloud.port import Cloud
-from corral.domain.errors import CloudError
+from corral.domain.errors import CircuitOpenError, CloudError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
@@ -77,9 +77,16 @@ class DirectLookups:
         return [each for each in due if each.id not in slots][: slots.free(most)]
 
     async def _look_up(self, instance: Instance) -> None:
+        before = self._looked_up_at.get(instance.id)
         began = self._looked_up_at[instance.id] = self.clock.now()
         try:
             seen = await self.cloud.instance(provider_id(instance))
+        except CircuitOpenError:  # nothing was sent: it stays due
+            if before is None:
+                del self._looked_up_at[instance.id]
+            else:
+                self._looked_up_at[instance.id] = before
+            return
         except CloudError as error:
             log.info("observer.lookup_failed", instance_id=instance.id, why=error.message)
             return
