@@ -128,7 +128,7 @@ async def serve(
                 BackgroundTask("notices", notices.run),
                 BackgroundTask("key uses", engine.keys.run),
                 BackgroundTask("cache clean-up", engine.caches.registry.clean_up_repeatedly),
-                BackgroundTask("memory", partial(return_free_memory, clock)),
+                BackgroundTask("memory", partial(return_free_memory, clock, engine.pages.forget_expired)),
                 *http_side.background,
                 *observing,
             ),

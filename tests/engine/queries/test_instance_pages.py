@@ -13,7 +13,7 @@ from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.errors import NotFoundError
 from corral.domain.lifecycle.phases import Phase
-from corral.engine.queries.instance_pages import InstancePages
+from corral.engine.queries.instance_pages import KEPT_SECONDS, InstancePages
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables.fleet.instance_pages import InstanceFilter
@@ -64,6 +64,18 @@ async def test_rows_and_whole_instances_are_kept_apart(engine: SteppedEngine, pa
         await engine.request_delete(made)
 
     assert statuses == ["creating", "deleting"]
+
+
+async def test_what_is_no_longer_read_is_forgotten(engine: SteppedEngine, pages: InstancePages) -> None:
+    """A fleet of ten thousand, once read, would take 16 MB in each shape until it is read again."""
+    await engine.request_create()
+    await page(pages)
+    await page(pages, summaries=True)
+
+    assert pages.forget_expired() == 0
+    engine.clock.advance(KEPT_SECONDS)
+    assert pages.forget_expired() == 2
+    assert pages.forget_expired() == 0
 
 
 async def test_named_instances_are_read_together(engine: SteppedEngine, pages: InstancePages) -> None:

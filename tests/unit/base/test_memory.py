@@ -20,13 +20,12 @@ def resident() -> int:
 
 
 async def test_what_a_burst_needed_is_returned_although_later_pieces_are_in_use() -> None:
-    """The C library alone keeps what is free below a piece that is in use."""
+    """The C library alone keeps what is free below a piece that is in use; what can be forgotten is freed before."""
     clock = SteppedClock()
-    returning = asyncio.create_task(return_free_memory(clock))
     pieces = [bytes(SIZE) for _ in range(PIECES)]
     last = bytes(SIZE)
     most = resident()
-    pieces.clear()
+    returning = asyncio.create_task(return_free_memory(clock, pieces.clear))
 
     async def is_returned() -> bool:
         clock.advance(EVERY_SECONDS)

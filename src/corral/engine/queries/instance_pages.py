@@ -57,6 +57,10 @@ class InstancePages:
         self._whole = _EncodedInstances(clock, lambda details: details)
         self._rows = _EncodedInstances(clock, summary_of)
 
+    def forget_expired(self) -> int:
+        """Forget the JSON of what was not read for a second; returns of how many instances."""
+        return self._whole.forget_expired() + self._rows.forget_expired()
+
     async def page(
         self,
         wanted: InstanceFilter,
@@ -124,6 +128,9 @@ class _EncodedInstances:
             size_limit=SizeLimit(most=MOST_BYTES, size_of=lambda encoded: len(memoryview(encoded.json))),
             clock=clock,
         )
+
+    def forget_expired(self) -> int:
+        return self._encoded.cleanup()
 
     def kept(self, instance_id: InstanceId, generation: int) -> msgspec.Raw | None:
         kept = self._encoded.peek(instance_id)
